@@ -1,0 +1,573 @@
+//! The door by which schemes and stores enter: ours and strangers' alike.
+//!
+//! A [`Plugin`] puts [`SchemeFactory`]s and [`BackendFactory`]s into a [`Catalog`]. The registry reads the config, finds the
+//! factory by name, lets it [`plan`](SchemeFactory::plan) from the settings (no store, no I/O: every complaint surfaces
+//! here), and later lets the plan [`open`](SchemePlan::open) the scheme with the stores it asked for.
+
+use std::{fmt, ops::Range, sync::Arc};
+
+use async_trait::async_trait;
+
+use crate::{
+    AnyScheme, Clock, Format, FormatStore, LeaseStore, Leased, RangeStore, ReadyError, SchemeInfo, Sequence, StoreError,
+    WorkerChoice,
+};
+
+/// Adds schemes and stores to a registry: `builder.plugin::<MyPlugin>()`.
+pub trait Plugin {
+    /// Puts its factories into the catalog.
+    fn install(catalog: &mut Catalog);
+}
+
+/// The schemes and stores a registry knows. One per registry, never global.
+#[derive(Debug, Default)]
+pub struct Catalog {
+    schemes: Vec<Arc<dyn SchemeFactory>>,
+    backends: Vec<Arc<dyn BackendFactory>>,
+}
+
+impl Catalog {
+    /// Adds a scheme. A later one of the same name replaces an earlier one.
+    pub fn scheme(&mut self, factory: impl SchemeFactory) {
+        self.schemes.retain(|known| known.name() != factory.name());
+        self.schemes.push(Arc::new(factory));
+        self.schemes.sort_by_key(|known| known.name());
+    }
+
+    /// Adds a kind of store. A later one of the same URL scheme replaces an earlier one.
+    pub fn backend(&mut self, factory: impl BackendFactory) {
+        self.backends.retain(|known| known.url_scheme() != factory.url_scheme());
+        self.backends.push(Arc::new(factory));
+        self.backends.sort_by_key(|known| known.url_scheme());
+    }
+
+    /// The schemes, by name.
+    pub fn schemes(&self) -> &[Arc<dyn SchemeFactory>] {
+        &self.schemes
+    }
+
+    /// The stores, by URL scheme.
+    pub fn backends(&self) -> &[Arc<dyn BackendFactory>] {
+        &self.backends
+    }
+}
+
+/// Makes one scheme from an entity's settings.
+pub trait SchemeFactory: fmt::Debug + Send + Sync + 'static {
+    /// The value of `scheme = "…"`.
+    fn name(&self) -> &'static str;
+
+    /// One line for lists and editors.
+    fn about(&self) -> &'static str;
+
+    /// The keys it takes in `[entities.X]`, besides `scheme`, `store` and `public`. Others are refused before `plan`.
+    fn keys(&self) -> &'static [Key];
+
+    /// Reads the settings. Says everything that is wrong at once, through `settings`; `None` if anything is.
+    fn plan(&self, settings: &mut Settings<'_>) -> Option<Arc<dyn SchemePlan>>;
+}
+
+/// A scheme that is fully decided but not yet open.
+#[async_trait]
+pub trait SchemePlan: fmt::Debug + Send + Sync + 'static {
+    /// Name, width and order.
+    fn info(&self) -> &SchemeInfo;
+
+    /// What decides the meaning of its ids: recorded in the store at first use.
+    fn format(&self) -> Format;
+
+    /// What it needs from the stores.
+    fn needs(&self) -> Needs {
+        Needs::default()
+    }
+
+    /// A scheme that parses, formats and takes apart, but mints nothing. Needs no store.
+    fn reader(&self) -> AnyScheme;
+
+    /// What its numbers mean, one fact a line, given the wall clock in Unix ms: capacity, end date, collision odds.
+    fn facts(&self, now_ms: u64) -> Vec<Fact>;
+
+    /// Opens it for minting.
+    ///
+    /// # Errors
+    /// [`ReadyError`] with the store's error behind it.
+    async fn open(&self, site: Site) -> Result<Opened, ReadyError>;
+}
+
+/// An open scheme and, if it mints inside leases, the side its keeper drives.
+#[derive(Debug)]
+pub struct Opened {
+    /// What mints.
+    pub scheme: AnyScheme,
+    /// What the keeper grants windows to.
+    pub leased: Option<Arc<dyn Leased>>,
+}
+
+impl From<AnyScheme> for Opened {
+    fn from(scheme: AnyScheme) -> Self {
+        Self { scheme, leased: None }
+    }
+}
+
+/// What a scheme wants from the stores.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Needs {
+    /// A sequence to cut ranges from.
+    pub sequence: Option<Sequence>,
+    /// A worker id.
+    pub worker: Option<WorkerNeed>,
+}
+
+impl Needs {
+    /// Ranges of one sequence.
+    pub fn ranges_of(sequence: Sequence) -> Self {
+        Self { sequence: Some(sequence), worker: None }
+    }
+
+    /// A worker id of a pool.
+    pub fn worker(worker: WorkerNeed) -> Self {
+        Self { sequence: None, worker: Some(worker) }
+    }
+}
+
+/// A worker id of a pool.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct WorkerNeed {
+    /// The pool's name: `[workers.NAME]`.
+    pub pool: String,
+    /// Which one.
+    pub which: WorkerChoice,
+    /// The worker ids the layout has room for, `0..n`.
+    pub room: Range<u32>,
+    /// The length of a time unit, in milliseconds: a window holds at least five.
+    pub unit_ms: u32,
+    /// Where `pool = …` stands.
+    pub at: Option<Place>,
+}
+
+impl WorkerNeed {
+    /// Any worker id of `pool` that fits `room`.
+    pub fn any(pool: impl Into<String>, room: Range<u32>, unit_ms: u32) -> Self {
+        Self { pool: pool.into(), which: WorkerChoice::Any, room, unit_ms, at: None }
+    }
+}
+
+/// What a plan is opened with.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Site {
+    /// The registry's clock.
+    pub clock: Arc<dyn Clock>,
+    /// The store of the entity's ranges; present if [`Needs::sequence`] asked.
+    pub ranges: Option<Arc<dyn RangeStore>>,
+    /// `Some` where ids must be reproducible: the seed of all chance.
+    pub seed: Option<u64>,
+    /// `Some(n)` where the process will mint `n` ids and end: ask the store for no more than that.
+    pub once: Option<u32>,
+}
+
+impl Site {
+    /// A site with a clock and nothing else.
+    pub fn new(clock: Arc<dyn Clock>) -> Self {
+        Self { clock, ranges: None, seed: None, once: None }
+    }
+}
+
+/// Opens one kind of store.
+#[async_trait]
+pub trait BackendFactory: fmt::Debug + Send + Sync + 'static {
+    /// What stands before the colon of its URLs, such as `sqlite`.
+    fn url_scheme(&self) -> &'static str;
+
+    /// One line for lists: what it keeps, and what it survives.
+    fn promise(&self) -> &'static str;
+
+    /// Says what is wrong with a URL, without opening anything.
+    ///
+    /// # Errors
+    /// A sentence that says what to write instead.
+    fn check(&self, url: &str) -> Result<(), String>;
+
+    /// Opens the store at `url`. Relative paths start at `address.folder`.
+    ///
+    /// # Errors
+    /// `Unavailable` when it cannot be reached, `Corrupt` or `Refused` when it must not be used.
+    async fn open(&self, address: &Address) -> Result<Backend, StoreError>;
+}
+
+/// Where a store is, and what to open it with.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Address {
+    /// The whole URL.
+    pub url: String,
+    /// The folder of the config file.
+    pub folder: std::path::PathBuf,
+    /// How long one call may take, in milliseconds.
+    pub timeout_ms: u64,
+    /// The registry's clock, for embedded stores that have none of their own.
+    pub clock: Arc<dyn Clock>,
+}
+
+impl Address {
+    /// The store at `url`.
+    pub fn new(url: impl Into<String>, folder: impl Into<std::path::PathBuf>, clock: Arc<dyn Clock>) -> Self {
+        Self { url: url.into(), folder: folder.into(), timeout_ms: 10_000, clock }
+    }
+}
+
+/// An open store: what it can keep.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct Backend {
+    /// Ranges, if it keeps them.
+    pub ranges: Option<Arc<dyn RangeStore>>,
+    /// Leases, if it keeps them.
+    pub leases: Option<Arc<dyn LeaseStore>>,
+    /// Formats, if it keeps them.
+    pub formats: Option<Arc<dyn FormatStore>>,
+}
+
+impl Backend {
+    /// A store that keeps all three.
+    pub fn whole<S: RangeStore + LeaseStore + FormatStore>(store: S) -> Self {
+        let store = Arc::new(store);
+        Self { ranges: Some(store.clone()), leases: Some(store.clone()), formats: Some(store) }
+    }
+}
+
+/// One line of `explain`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Fact {
+    /// What is stated, such as `capacity`.
+    pub name: &'static str,
+    /// The statement.
+    pub text: String,
+    /// Unix ms of the instant the statement is about, if it is about one: the reader prints it in its own way.
+    pub at_ms: Option<i64>,
+    /// Whether an owner should worry.
+    pub warning: bool,
+}
+
+impl Fact {
+    /// A plain statement.
+    pub fn new(name: &'static str, text: impl Into<String>) -> Self {
+        Self { name, text: text.into(), at_ms: None, warning: false }
+    }
+
+    /// About an instant.
+    #[must_use]
+    pub fn at(mut self, unix_ms: i64) -> Self {
+        self.at_ms = Some(unix_ms);
+        self
+    }
+
+    /// One to worry about.
+    #[must_use]
+    pub fn warn(mut self) -> Self {
+        self.warning = true;
+        self
+    }
+}
+
+/// A config key: what the reader accepts, what `did you mean` knows, and what the JSON Schema says, from one table.
+#[derive(Clone, Copy, Debug)]
+pub struct Key {
+    /// Its name.
+    pub name: &'static str,
+    /// What it takes.
+    pub kind: KeyKind,
+    /// One sentence.
+    pub about: &'static str,
+}
+
+/// What a config key takes.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub enum KeyKind {
+    /// Any text.
+    Text,
+    /// An RFC 3339 time, such as `2026-01-01T00:00:00Z`.
+    Time,
+    /// A duration: a number and `ms`, `s`, `m`, `h` or `d`.
+    Duration,
+    /// A whole number within bounds.
+    Integer(i64, i64),
+    /// A fraction within bounds.
+    Fraction(f64, f64),
+    /// `true` or `false`.
+    Flag,
+    /// One of these texts.
+    Choice(&'static [&'static str]),
+    /// A list of texts.
+    Texts,
+    /// A table with these keys.
+    Table(&'static [Key]),
+    /// Tables by any name, each with these keys.
+    Named(&'static [Key]),
+    /// A list of tables with these keys.
+    Tables(&'static [Key]),
+    /// Any one of these.
+    OneOf(&'static [KeyKind]),
+}
+
+/// A place in the config file: line and column, from 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Place {
+    /// Line, from 1.
+    pub line: u32,
+    /// Column in characters, from 1.
+    pub column: u32,
+}
+
+/// A value and where it stands.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Setting {
+    /// The value.
+    pub value: Value,
+    /// Where it stands.
+    pub at: Place,
+}
+
+/// A config value.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Value {
+    /// Text.
+    Text(String),
+    /// Whole number.
+    Integer(i64),
+    /// Fraction.
+    Fraction(f64),
+    /// Flag.
+    Flag(bool),
+    /// A date or time, as written without quotes.
+    Time(String),
+    /// List.
+    List(Vec<Setting>),
+    /// Table, in the order of the file.
+    Table(Vec<(String, Setting)>),
+}
+
+/// Something wrong with the config.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// Dotted path, such as `entities.orders.layout`.
+    pub path: String,
+    /// Where; `None` where the whole is at fault.
+    pub at: Option<Place>,
+    /// What is wrong and what to write instead.
+    pub message: String,
+    /// Whether it only deserves a warning.
+    pub warning: bool,
+}
+
+/// The settings of one table, and the problems found while reading them.
+///
+/// Each `take_…` call returns `None` both when the key is absent and when its value is wrong; the latter is noted.
+#[derive(Debug)]
+pub struct Settings<'a> {
+    path: String,
+    at: Option<Place>,
+    table: &'a [(String, Setting)],
+    problems: &'a mut Vec<Problem>,
+    now_ms: u64,
+}
+
+impl<'a> Settings<'a> {
+    /// The settings in `table`, which stands at `path`. `now_ms` is the wall clock in Unix ms.
+    pub fn new(
+        path: impl Into<String>,
+        at: Option<Place>,
+        table: &'a [(String, Setting)],
+        problems: &'a mut Vec<Problem>,
+        now_ms: u64,
+    ) -> Self {
+        Self { path: path.into(), at, table, problems, now_ms }
+    }
+
+    /// The wall clock while the config is read, Unix ms.
+    pub fn now_ms(&self) -> u64 {
+        self.now_ms
+    }
+
+    /// The dotted path of the table, such as `entities.orders`.
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// The last part of the path: the entity's name.
+    pub fn name(&self) -> &str {
+        self.path.rsplit('.').next().unwrap_or_default()
+    }
+
+    /// Where a key's value stands; where the table stands if the key is absent.
+    pub fn place(&self, key: &str) -> Option<Place> {
+        self.get(key).map(|setting| setting.at).or(self.at)
+    }
+
+    /// Whether a key is there.
+    pub fn has(&self, key: &str) -> bool {
+        self.get(key).is_some()
+    }
+
+    /// The raw value of a key.
+    pub fn get(&self, key: &str) -> Option<&'a Setting> {
+        self.table.iter().find(|(name, _)| name == key).map(|(_, setting)| setting)
+    }
+
+    /// Notes that something is wrong with `key` (empty: with the table).
+    pub fn refuse(&mut self, key: &str, message: impl Into<String>) {
+        self.note(key, message.into(), false);
+    }
+
+    /// Notes something that deserves a second look but does not stop anything.
+    pub fn warn(&mut self, key: &str, message: impl Into<String>) {
+        self.note(key, message.into(), true);
+    }
+
+    fn note(&mut self, key: &str, message: String, warning: bool) {
+        let path = if key.is_empty() { self.path.clone() } else { format!("{}.{key}", self.path) };
+        self.problems.push(Problem { path, at: self.place(key), message, warning });
+    }
+
+    /// How many refusals there are so far, in the whole config: compare before and after to see whether a step failed.
+    pub fn refusals(&self) -> usize {
+        self.problems.iter().filter(|problem| !problem.warning).count()
+    }
+
+    /// A text.
+    pub fn text(&mut self, key: &str) -> Option<&'a str> {
+        match &self.get(key)?.value {
+            Value::Text(text) => Some(text),
+            other => self.wrong_type(key, "a text in quotes", other),
+        }
+    }
+
+    /// One of `choices`; anything else is refused with the nearest choice.
+    pub fn choice(&mut self, key: &str, choices: &[&'static str]) -> Option<&'static str> {
+        let text = self.text(key)?;
+        let found = choices.iter().find(|choice| **choice == text).copied();
+        if found.is_none() {
+            self.refuse(key, format!("{text:?} is not one of {}", choices.join(", ")));
+        }
+        found
+    }
+
+    /// A whole number within `bounds`, both ends included.
+    pub fn integer(&mut self, key: &str, bounds: std::ops::RangeInclusive<i64>) -> Option<i64> {
+        match &self.get(key)?.value {
+            Value::Integer(number) if bounds.contains(number) => Some(*number),
+            Value::Integer(number) => {
+                self.refuse(key, format!("{number} lies outside {} to {}", bounds.start(), bounds.end()));
+                None
+            }
+            Value::Text(text) => {
+                self.refuse(key, format!("{text:?} is a text: write the number without quotes"));
+                None
+            }
+            other => self.wrong_type(key, "a whole number", other),
+        }
+    }
+
+    /// A fraction.
+    pub fn fraction(&mut self, key: &str) -> Option<f64> {
+        match &self.get(key)?.value {
+            Value::Fraction(number) => Some(*number),
+            // Whole numbers this small are exact.
+            Value::Integer(number) => i32::try_from(*number).map(f64::from).ok().or(Some(f64::MAX)),
+            other => self.wrong_type(key, "a number", other),
+        }
+    }
+
+    /// A flag.
+    pub fn flag(&mut self, key: &str) -> Option<bool> {
+        match &self.get(key)?.value {
+            Value::Flag(flag) => Some(*flag),
+            other => self.wrong_type(key, "true or false", other),
+        }
+    }
+
+    /// A duration such as `"10ms"`, in milliseconds.
+    pub fn duration_ms(&mut self, key: &str) -> Option<u64> {
+        let text = self.text(key)?;
+        let parsed = parse_duration_ms(text);
+        if parsed.is_none() {
+            self.refuse(key, format!("{text:?} is not a duration: write a whole number and ms, s, m, h or d, such as \"10ms\""));
+        }
+        parsed
+    }
+
+    /// A list of texts.
+    pub fn texts(&mut self, key: &str) -> Option<Vec<&'a str>> {
+        match &self.get(key)?.value {
+            Value::List(items) => {
+                let texts: Option<Vec<&str>> = items
+                    .iter()
+                    .map(|item| match &item.value {
+                        Value::Text(text) => Some(text.as_str()),
+                        _ => None,
+                    })
+                    .collect();
+                if texts.is_none() {
+                    self.refuse(key, "a list of texts in quotes was expected");
+                }
+                texts
+            }
+            other => self.wrong_type(key, "a list of texts", other),
+        }
+    }
+
+    /// A table, to be read in the same way.
+    pub fn table(&mut self, key: &str) -> Option<Settings<'_>> {
+        let setting = self.get(key)?;
+        match &setting.value {
+            Value::Table(table) => Some(Settings {
+                path: format!("{}.{key}", self.path),
+                at: Some(setting.at),
+                table,
+                problems: self.problems,
+                now_ms: self.now_ms,
+            }),
+            other => self.wrong_type(key, "a table", other),
+        }
+    }
+
+    fn wrong_type<T>(&mut self, key: &str, expected: &str, found: &Value) -> Option<T> {
+        self.refuse(key, format!("{expected} was expected, found {}", found.kind()));
+        None
+    }
+}
+
+impl Value {
+    /// What it is, in words.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Text(_) => "a text",
+            Self::Integer(_) => "a whole number",
+            Self::Fraction(_) => "a number with a fraction",
+            Self::Flag(_) => "true or false",
+            Self::Time(_) => "a date without quotes",
+            Self::List(_) => "a list",
+            Self::Table(_) => "a table",
+        }
+    }
+}
+
+/// Reads a whole number and a unit (`ms`, `s`, `m`, `h`, `d`) as milliseconds.
+pub fn parse_duration_ms(text: &str) -> Option<u64> {
+    let digits = text.find(|c: char| !c.is_ascii_digit())?;
+    let (number, unit) = text.split_at(digits);
+    let factor = match unit {
+        "ms" => 1,
+        "s" => 1_000,
+        "m" => 60_000,
+        "h" => 3_600_000,
+        "d" => 86_400_000,
+        _ => return None,
+    };
+    crate::parse_decimal(number, 63).ok()?.checked_mul(factor)
+}

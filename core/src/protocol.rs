@@ -1,0 +1,510 @@
+//! The rules that make ids unique, written once: window leases and ranges as pure functions over the rows a store keeps.
+//!
+//! **Where could a duplicate come from?** From here, if anywhere. A store loads the rows, calls one of these functions and
+//! writes the result back, all in one transaction, and answers only after the commit. It decides nothing itself.
+//!
+//! The argument, in three lines:
+//!
+//! 1. A worker's `floor_ms` never goes down, except by the release of the current fence, to a value above all it used.
+//! 2. A claim or renewal grants `[a, b)` where everything beyond what its holder had already lies in `[old floor, new floor)`.
+//! 3. A minter stamps only inside its own window, and within it strictly upward.
+//!
+//! So two ids with the same worker and time unit come from one minter, and differ in their sequence. No clock, pause bound or
+//! delivery assumption appears. `now_ms` is the store's clock and serves freshness and liveness only.
+//!
+//! A store that may lose its last writes is declared so by [`bump`]: every window it can have granted ends at or below the
+//! new `floor_min_ms`, and every fence of before is stale.
+
+use std::ops::Range;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    Fence, Grant, Holder, IdRange, Lease, LeaseRow, LeaseTerms, PoolLimits, RANGE_END, Sequence, SequenceRow, StoreError,
+    StoreErrorKind, WorkerChoice, WorkerPool,
+};
+
+/// How long grants are kept as history: 400 days, so that a year-old complaint can still be answered.
+pub const HISTORY_KEPT_MS: u64 = 400 * 24 * 3600 * 1000;
+
+/// Largest time a window may reach, Unix ms: the year 10889, 2^48 ms. A store clock beyond it is broken.
+const TIME_MAX_MS: u64 = 1 << 48;
+
+/// What a store keeps of a pool.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PoolRow {
+    /// First worker id of the block.
+    pub block_start: u32,
+    /// How many worker ids the block has.
+    pub block_len: u32,
+    /// Which life of the store this is. Counts up with every [`bump`].
+    pub inc: u64,
+    /// No window may start below this, Unix ms.
+    pub floor_min_ms: u64,
+    /// Longest window.
+    pub window_max_ms: u64,
+    /// How far after the store's now a window may start.
+    pub ahead_max_ms: u64,
+    /// How far a successor's clock may be behind this store's.
+    pub guard_ms: u64,
+    /// The latest `now_ms` with which anything was granted.
+    pub granted_at_ms: u64,
+}
+
+/// What a store keeps of a worker id. Made at its first claim.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WorkerRow {
+    /// The worker id.
+    pub worker: u32,
+    /// The life of the store in which it was last claimed.
+    pub inc: u64,
+    /// Counts its claims.
+    pub epoch: u64,
+    /// The holder's token; `None` when free.
+    pub holder: Option<u128>,
+    /// Who, for people. Stays after a release.
+    pub instance: String,
+    /// End of all that was granted, Unix ms. The high-water mark.
+    pub floor_ms: u64,
+    /// When others may claim it.
+    pub expires_ms: u64,
+    /// Until when it rests after a release.
+    pub free_after_ms: u64,
+    /// Barred by an operator.
+    pub revoked: bool,
+    /// The holder's clock at its last call.
+    pub holder_clock_ms: u64,
+    /// The store's clock at that call.
+    pub renewed_ms: u64,
+}
+
+impl PoolRow {
+    /// The row of a new pool.
+    ///
+    /// # Errors
+    /// `Refused` for an empty block or limits that make no sense.
+    pub fn new(pool: &WorkerPool) -> Result<Self, StoreError> {
+        if pool.block.is_empty() {
+            return Err(refused(format!("pool {}: its block of worker ids is empty", pool.name)));
+        }
+        let PoolLimits { window_max_ms, ahead_max_ms, guard_ms } = pool.limits;
+        if window_max_ms == 0 || [window_max_ms, ahead_max_ms, guard_ms].iter().any(|limit| *limit > HISTORY_KEPT_MS) {
+            return Err(refused(format!("pool {}: window, max_ahead and guard lie between 1 ms and 400 days", pool.name)));
+        }
+        Ok(Self {
+            block_start: pool.block.start,
+            block_len: pool.block.end - pool.block.start,
+            inc: 1,
+            floor_min_ms: 0,
+            window_max_ms,
+            ahead_max_ms,
+            guard_ms,
+            granted_at_ms: 0,
+        })
+    }
+
+    /// Refuses a pool whose block differs from the recorded one, and terms above the recorded limits.
+    ///
+    /// # Errors
+    /// `Refused`, naming the setting.
+    pub fn admits(&self, pool: &WorkerPool, terms: &LeaseTerms) -> Result<(), StoreError> {
+        let block = self.block_start..self.block_start + self.block_len;
+        if block != pool.block {
+            return Err(refused(format!(
+                "pool {}: the store has worker ids {}..{} for it and the config {}..{}; windows of two blocks could overlap: \
+                 restore the old block, or use a new pool name",
+                pool.name, block.start, block.end, pool.block.start, pool.block.end
+            )));
+        }
+        for (name, asked, limit) in
+            [("window", terms.window_ms, self.window_max_ms), ("max_ahead", terms.max_ahead_ms, self.ahead_max_ms)]
+        {
+            if asked > limit {
+                return Err(refused(format!(
+                    "pool {}: lease.{name} of {asked} ms is more than the {limit} ms fixed when the pool was made: \
+                     lower it to that, or use a new pool name",
+                    pool.name
+                )));
+            }
+        }
+        if terms.window_ms == 0 {
+            return Err(refused(format!("pool {}: lease.window is 0: no id fits in it", pool.name)));
+        }
+        Ok(())
+    }
+}
+
+impl WorkerRow {
+    /// A worker id nobody has claimed yet.
+    pub fn unused(worker: u32) -> Self {
+        Self {
+            worker,
+            inc: 0,
+            epoch: 0,
+            holder: None,
+            instance: String::new(),
+            floor_ms: 0,
+            expires_ms: 0,
+            free_after_ms: 0,
+            revoked: false,
+            holder_clock_ms: 0,
+            renewed_ms: 0,
+        }
+    }
+
+    /// For people.
+    pub fn describe(&self) -> LeaseRow {
+        LeaseRow {
+            worker: self.worker,
+            instance: self.instance.clone(),
+            held: self.holder.is_some(),
+            expires_ms: self.expires_ms,
+            floor_ms: self.floor_ms,
+            epoch: self.epoch,
+            revoked: self.revoked,
+            clock_offset_ms: i64::try_from(self.holder_clock_ms)
+                .unwrap_or(i64::MAX)
+                .saturating_sub(i64::try_from(self.renewed_ms).unwrap_or(i64::MAX)),
+        }
+    }
+
+    /// When this id can be claimed, on the store's clock; `None` for never.
+    fn free_at_ms(&self, pool: &PoolRow, holder: &Holder, terms: &LeaseTerms) -> Option<u64> {
+        if self.revoked {
+            return None;
+        }
+        let ours = holder.previous.is_some() && self.holder == holder.previous;
+        let held_until = if self.holder.is_none() || ours { 0 } else { self.expires_ms };
+        let floor = self.floor_ms.max(pool.floor_min_ms);
+        Some(held_until.max(self.free_after_ms).max(floor.saturating_sub(terms.max_ahead_ms)))
+    }
+}
+
+/// Which worker id a claim takes: the one wanted, else an idle one before one whose last window is not over, else the lowest.
+///
+/// `rows` are the workers claimed so far, in any order; ids of the block without a row count as unused. A store with many
+/// rows may pass those that could win, as long as it passes every row the choice names.
+///
+/// # Errors
+/// `NoFreeWorker` with the time from which one is free; `Conflict` where the id insisted on is held; `Refused` where it lies
+/// outside the block.
+pub fn choose(
+    pool: &PoolRow,
+    rows: &[WorkerRow],
+    which: WorkerChoice,
+    holder: &Holder,
+    terms: &LeaseTerms,
+    now_ms: u64,
+) -> Result<u32, StoreError> {
+    let block = pool.block_start..pool.block_start + pool.block_len;
+    let row_of = |worker: u32| rows.iter().find(|row| row.worker == worker).cloned().unwrap_or(WorkerRow::unused(worker));
+    if let WorkerChoice::Exactly(worker) | WorkerChoice::Prefer(worker) = which {
+        if !block.contains(&worker) {
+            return Err(refused(format!(
+                "worker id {worker} lies outside the block {}..{} of this pool",
+                block.start, block.end
+            )));
+        }
+        let row = row_of(worker);
+        let free_at = row.free_at_ms(pool, holder, terms);
+        if free_at.is_some_and(|free_at| free_at <= now_ms) {
+            return Ok(worker);
+        }
+        if matches!(which, WorkerChoice::Exactly(_)) {
+            let until = free_at.map_or(
+                "it is revoked: release it or choose another".to_owned(),
+                |free_at| format!("free in {} ms at the earliest: wait, or stop the other holder", free_at - now_ms),
+            );
+            let error = StoreError::new(
+                StoreErrorKind::Conflict,
+                format!("worker id {worker} is held or resting (last holder {:?}); {until}", row.instance),
+            );
+            return Err(match free_at { Some(free_at) => error.until(free_at), None => error });
+        }
+    }
+    // A process that names its previous token gets its own id back before any other.
+    if holder.previous.is_some() {
+        let own = rows.iter().find(|row| {
+            row.holder == holder.previous
+                && block.contains(&row.worker)
+                && row.free_at_ms(pool, holder, terms).is_some_and(|free_at| free_at <= now_ms)
+        });
+        if let Some(own) = own {
+            return Ok(own.worker);
+        }
+    }
+    let floor_min_passed = pool.floor_min_ms.saturating_sub(terms.max_ahead_ms) <= now_ms;
+    let best_row = rows
+        .iter()
+        .filter(|row| block.contains(&row.worker))
+        .filter(|row| row.free_at_ms(pool, holder, terms).is_some_and(|free_at| free_at <= now_ms))
+        .min_by_key(|row| (row.floor_ms.max(pool.floor_min_ms) > now_ms, row.worker));
+    let unused = floor_min_passed.then(|| lowest_unused(&block, rows)).flatten();
+    let winner = match (best_row, unused) {
+        (Some(row), Some(unused)) => {
+            let row_waits = row.floor_ms.max(pool.floor_min_ms) > now_ms;
+            let unused_waits = pool.floor_min_ms > now_ms;
+            Some(if (row_waits, row.worker) < (unused_waits, unused) { row.worker } else { unused })
+        }
+        (Some(row), None) => Some(row.worker),
+        (None, unused) => unused,
+    };
+    winner.ok_or_else(|| {
+        let mut free_at: Vec<u64> = rows
+            .iter()
+            .filter(|row| block.contains(&row.worker))
+            .filter_map(|row| row.free_at_ms(pool, holder, terms))
+            .collect();
+        if lowest_unused(&block, rows).is_some() {
+            free_at.push(pool.floor_min_ms.saturating_sub(terms.max_ahead_ms));
+        }
+        let earliest = free_at.into_iter().min();
+        let until = earliest.map_or("all of them are revoked".to_owned(), |earliest| {
+            format!("the first is free in {} ms", earliest.saturating_sub(now_ms))
+        });
+        let error = StoreError::new(
+            StoreErrorKind::NoFreeWorker,
+            format!(
+                "all {} worker ids of the pool are held or resting; {until}. Wait, stop a holder, or widen the worker field",
+                pool.block_len
+            ),
+        );
+        match earliest { Some(earliest) => error.until(earliest), None => error }
+    })
+}
+
+/// The lowest id of the block that has no row.
+fn lowest_unused(block: &Range<u32>, rows: &[WorkerRow]) -> Option<u32> {
+    let mut taken: Vec<u32> = rows.iter().map(|row| row.worker).filter(|worker| block.contains(worker)).collect();
+    taken.sort_unstable();
+    let mut candidate = block.start;
+    for worker in taken {
+        if worker > candidate {
+            break;
+        }
+        candidate = worker + 1;
+    }
+    block.contains(&candidate).then_some(candidate)
+}
+
+/// CLAIM: grants `row` a window of its own that starts at or after everything granted before.
+///
+/// The row must be one that [`choose`] named in the same transaction.
+///
+/// # Errors
+/// `Corrupt` when the store's clock or the row is beyond reason.
+pub fn claim(
+    pool: &mut PoolRow,
+    row: &mut WorkerRow,
+    whole: &WorkerPool,
+    holder: &Holder,
+    terms: &LeaseTerms,
+    now_ms: u64,
+) -> Result<(Lease, Grant), StoreError> {
+    let start = row.floor_ms.max(pool.floor_min_ms).max(now_ms);
+    let end = start.saturating_add(terms.window_ms);
+    if end > TIME_MAX_MS {
+        return Err(corrupt(format!("worker id {}: its window would end after the year 10889: check the store's clock", row.worker)));
+    }
+    row.epoch += 1;
+    row.inc = pool.inc;
+    row.holder = Some(holder.token);
+    row.instance.clone_from(&holder.instance);
+    row.floor_ms = end;
+    row.free_after_ms = 0;
+    touch(pool, row, holder, terms, now_ms);
+    let fence = Fence { inc: row.inc, epoch: row.epoch, token: holder.token };
+    let lease = Lease {
+        pool: whole.name.clone(),
+        region: whole.region.clone(),
+        worker: row.worker,
+        fence,
+        window: start..end,
+        store_now_ms: now_ms,
+    };
+    let grant =
+        Grant { worker: row.worker, inc: row.inc, epoch: row.epoch, instance: row.instance.clone(), window: start..end };
+    Ok((lease, grant))
+}
+
+/// EXTEND: lets the current holder's window grow to `now + window`. Idempotent in meaning: the window never shrinks.
+///
+/// # Errors
+/// `Fenced` when the fence is stale or the worker is revoked.
+pub fn extend(
+    pool: &mut PoolRow,
+    row: &mut WorkerRow,
+    lease: &Lease,
+    holder: &Holder,
+    terms: &LeaseTerms,
+    now_ms: u64,
+) -> Result<Lease, StoreError> {
+    check_fence(pool, Some(row), lease)?;
+    if row.revoked {
+        return Err(StoreError::new(
+            StoreErrorKind::Fenced,
+            format!("worker id {} was revoked by an operator: a new claim takes another", row.worker),
+        ));
+    }
+    row.floor_ms = row.floor_ms.max(now_ms.saturating_add(terms.window_ms).min(TIME_MAX_MS));
+    touch(pool, row, holder, terms, now_ms);
+    Ok(Lease { window: lease.window.start..row.floor_ms, store_now_ms: now_ms, ..lease.clone() })
+}
+
+/// RELEASE: frees the id and lowers its floor to what the holder has really used. Returns where its grant now ends.
+///
+/// # Errors
+/// `Fenced` when the fence is stale: then nothing changes, or a delayed release would lower a later holder's floor.
+pub fn release(
+    pool: &PoolRow,
+    row: &mut WorkerRow,
+    lease: &Lease,
+    first_unused_ms: u64,
+    terms: &LeaseTerms,
+    now_ms: u64,
+) -> Result<u64, StoreError> {
+    check_fence(pool, Some(row), lease)?;
+    // Never below the start of the window: what lies before belongs to earlier holders.
+    row.floor_ms = row.floor_ms.min(first_unused_ms.max(lease.window.start));
+    row.holder = None;
+    row.expires_ms = 0;
+    row.free_after_ms = now_ms.saturating_add(terms.quarantine_ms);
+    Ok(row.floor_ms)
+}
+
+/// BUMP: the store may have forgotten grants. All of them end at or below the new floor, and every earlier fence is stale.
+pub fn bump(pool: &mut PoolRow, now_ms: u64) {
+    let latest_lost = now_ms.max(pool.granted_at_ms) + pool.window_max_ms + pool.ahead_max_ms + pool.guard_ms;
+    pool.floor_min_ms = pool.floor_min_ms.max(latest_lost);
+    pool.inc += 1;
+}
+
+/// The pool's records are gone though ids were minted from it.
+pub fn lost_pool(pool: &WorkerPool) -> StoreError {
+    StoreError::new(
+        StoreErrorKind::RolledBack,
+        format!(
+            "the store has no record of pool {} although ids were minted from it: it was emptied or restored. Restore the \
+             right store, or, if it is lost, use a new pool name once {} ms have passed since its last use",
+            pool.name,
+            pool.limits.window_max_ms + pool.limits.ahead_max_ms + pool.limits.guard_ms
+        ),
+    )
+}
+
+/// The error of a lease whose pool or worker has no row.
+pub fn lost_worker(lease: &Lease) -> StoreError {
+    StoreError::new(
+        StoreErrorKind::Fenced,
+        format!("the store no longer knows worker id {} of pool {}: a new claim is needed", lease.worker, lease.pool),
+    )
+}
+
+fn check_fence(pool: &PoolRow, row: Option<&WorkerRow>, lease: &Lease) -> Result<(), StoreError> {
+    let current = row.is_some_and(|row| {
+        row.inc == lease.fence.inc && row.epoch == lease.fence.epoch && row.holder == Some(lease.fence.token)
+    });
+    if current && pool.inc == lease.fence.inc {
+        return Ok(());
+    }
+    Err(StoreError::new(
+        StoreErrorKind::Fenced,
+        format!(
+            "the lease on worker id {} is no longer ours (claim {} of it): another holder came after, or the store was bumped",
+            lease.worker, lease.fence.epoch
+        ),
+    ))
+}
+
+fn touch(pool: &mut PoolRow, row: &mut WorkerRow, holder: &Holder, terms: &LeaseTerms, now_ms: u64) {
+    row.expires_ms = now_ms.saturating_add(terms.ttl_ms);
+    row.holder_clock_ms = holder.clock_ms;
+    row.renewed_ms = now_ms;
+    pool.granted_at_ms = pool.granted_at_ms.max(now_ms);
+}
+
+/// The row of a new sequence.
+///
+/// # Errors
+/// `Refused` for a start at or above 2^63.
+pub fn new_sequence(sequence: &Sequence) -> Result<SequenceRow, StoreError> {
+    if sequence.start >= RANGE_END {
+        return Err(refused(format!("sequence {}: start {} is above 9223372036854775807", sequence.name, sequence.start)));
+    }
+    Ok(SequenceRow { name: sequence.name.clone(), next: sequence.start, version: 0 })
+}
+
+/// Cuts the next `len` numbers off a sequence; fewer only at its end.
+///
+/// # Errors
+/// `RolledBack` when the row stands below what the caller has been given already; `Spent` at the end; `Corrupt`.
+pub fn allocate(row: &mut SequenceRow, sequence: &Sequence, len: u32) -> Result<IdRange, StoreError> {
+    if row.next > RANGE_END {
+        return Err(corrupt(format!("sequence {}: its next number is above 2^63: restore the store", row.name)));
+    }
+    if row.next < sequence.floor {
+        return Err(StoreError::new(
+            StoreErrorKind::RolledBack,
+            format!(
+                "sequence {} stands at {} in the store, but {} was handed out already: the store was emptied or restored. \
+                 Raise the sequence above every number in use, then start again",
+                row.name,
+                row.next,
+                sequence.floor - 1
+            ),
+        ));
+    }
+    let count = u64::from(len).min(RANGE_END - row.next);
+    if count == 0 {
+        return Err(StoreError::new(
+            StoreErrorKind::Spent,
+            format!("sequence {} has reached 9223372036854775807: plan a new one", row.name),
+        ));
+    }
+    let start = row.next;
+    row.next += count;
+    row.version += 1;
+    Ok(IdRange::new(row.name.clone(), start, row.next, row.version))
+}
+
+/// Takes an unused tail back, if the row has not changed since it was cut. `false` leaves the row as it is.
+pub fn give_back(row: &mut SequenceRow, tail: &IdRange) -> bool {
+    if row.next != tail.end || row.version != tail.version || tail.start >= tail.end {
+        return false;
+    }
+    row.next = tail.start;
+    row.version += 1;
+    true
+}
+
+/// Moves a sequence up to `floor`; never down.
+///
+/// # Errors
+/// `Refused` above 2^63.
+pub fn raise(row: &mut SequenceRow, floor: u64) -> Result<(), StoreError> {
+    if floor > RANGE_END {
+        return Err(refused(format!("sequence {}: {floor} is above 9223372036854775807", row.name)));
+    }
+    if floor > row.next {
+        row.next = floor;
+        row.version += 1;
+    }
+    Ok(())
+}
+
+/// The error of a sequence that is not in the store.
+pub fn lost_sequence(sequence: &Sequence) -> StoreError {
+    refused(format!(
+        "the store has no sequence {}: it was deleted, or the store is another one. It is not made again by itself, because \
+         its numbers would repeat: restore it with its next number above every number in use",
+        sequence.name
+    ))
+}
+
+fn refused(message: String) -> StoreError {
+    StoreError::new(StoreErrorKind::Refused, message)
+}
+
+fn corrupt(message: String) -> StoreError {
+    StoreError::new(StoreErrorKind::Corrupt, message)
+}

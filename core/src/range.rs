@@ -1,0 +1,143 @@
+//! Ranges: half-open runs of numbers that a store hands out once.
+
+use std::{fmt, num::NonZeroU32};
+
+use async_trait::async_trait;
+
+use crate::StoreError;
+
+/// One past the largest number a sequence can reach: ids are kept in signed 64-bit columns.
+pub const RANGE_END: u64 = 1 << 63;
+
+/// A counter per sequence, from which ranges are cut.
+///
+/// The invariant: a range once allocated is never handed out again. Gaps are allowed, repeats are not, after a crash, a
+/// timeout or a retry.
+#[async_trait]
+pub trait RangeStore: fmt::Debug + Send + Sync + 'static {
+    /// Makes the sequence if it is not there, with its first number at `sequence.start`. Changes nothing otherwise.
+    ///
+    /// # Errors
+    /// `Unavailable`, or `Refused` for a start outside `0..2^63`.
+    async fn create(&self, sequence: &Sequence) -> Result<(), StoreError>;
+
+    /// Cuts the next `len` numbers; fewer only at the end of the sequence.
+    ///
+    /// With a `key`, a repeat of the same request returns the same range.
+    ///
+    /// # Errors
+    /// `Refused` when the sequence does not exist (it is never made again by itself: it would repeat); `RolledBack` when
+    /// it stands below `sequence.floor`; `Spent` at its end; `Unavailable` when the outcome is unknown, which costs at
+    /// most a gap.
+    async fn allocate(
+        &self,
+        sequence: &Sequence,
+        len: NonZeroU32,
+        key: Option<&IdempotencyKey>,
+    ) -> Result<IdRange, StoreError>;
+
+    /// Takes an unused tail back, if nothing was allocated, raised or given back since: a compare-and-swap on the
+    /// sequence's next number and version. One attempt, never retried. `false` if it came too late: a gap.
+    ///
+    /// # Errors
+    /// `Unavailable`: the tail is lost, or taken back; never both.
+    async fn give_back(&self, tail: IdRange) -> Result<bool, StoreError>;
+
+    /// Moves the next number up to `floor`. Never lowers it.
+    ///
+    /// # Errors
+    /// `Refused` above 2^63, or where the sequence does not exist; `Unavailable`.
+    async fn raise(&self, sequence: &Sequence, floor: u64) -> Result<(), StoreError>;
+
+    /// The sequences there are, by name.
+    ///
+    /// # Errors
+    /// `Unavailable`.
+    async fn sequences(&self) -> Result<Vec<SequenceRow>, StoreError>;
+}
+
+/// A named counter, and what the caller knows of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Sequence {
+    /// Its name in the store.
+    pub name: String,
+    /// The first number, used when it is made.
+    pub start: u64,
+    /// No number below this may be handed to this caller: one past the largest it has been given so far. A store whose
+    /// counter stands lower has gone back in time.
+    pub floor: u64,
+}
+
+impl Sequence {
+    /// A sequence that begins at `start`.
+    pub fn new(name: impl Into<String>, start: u64) -> Self {
+        Self { name: name.into(), start, floor: 0 }
+    }
+}
+
+/// What a store keeps of a sequence.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct SequenceRow {
+    /// Its name.
+    pub name: String,
+    /// The next number to hand out, at most 2^63.
+    pub next: u64,
+    /// Counts every change, so that a late [`give_back`](RangeStore::give_back) is noticed.
+    pub version: u64,
+}
+
+/// A half-open run of numbers, ours alone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct IdRange {
+    /// The sequence it was cut from.
+    pub sequence: String,
+    /// First number.
+    pub start: u64,
+    /// One past the last number; at most 2^63.
+    pub end: u64,
+    /// The sequence's version just after it was cut.
+    pub version: u64,
+}
+
+impl IdRange {
+    /// The run `start..end` of `sequence`, cut at `version`.
+    pub fn new(sequence: impl Into<String>, start: u64, end: u64, version: u64) -> Self {
+        Self { sequence: sequence.into(), start, end, version }
+    }
+
+    /// How many numbers it has.
+    pub fn count(&self) -> u64 {
+        self.end.saturating_sub(self.start)
+    }
+}
+
+/// Names one request, so that a retry after a lost answer gets the answer, not a second range.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct IdempotencyKey(String);
+
+impl IdempotencyKey {
+    /// Longest key, in bytes: it is an index column in every store.
+    pub const LEN_MAX: usize = 200;
+
+    /// A key of 1 to 200 printable ASCII characters.
+    ///
+    /// # Errors
+    /// `Refused` says which rule it breaks.
+    pub fn new(text: impl Into<String>) -> Result<Self, StoreError> {
+        let text = text.into();
+        if text.is_empty() || text.len() > Self::LEN_MAX || !text.bytes().all(|byte| byte.is_ascii_graphic()) {
+            return Err(StoreError::new(
+                crate::StoreErrorKind::Refused,
+                format!("an idempotency key has 1 to {} printable ASCII characters without spaces", Self::LEN_MAX),
+            ));
+        }
+        Ok(Self(text))
+    }
+
+    /// The text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}

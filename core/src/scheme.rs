@@ -1,0 +1,209 @@
+//! The one trait that every way of making ids implements.
+
+use std::{borrow::Cow, fmt, sync::Arc};
+
+use async_trait::async_trait;
+
+use crate::{Anatomy, AnyId, Bits, IdBits, MintError, ParseError, ReadyError};
+
+/// A way of making ids.
+///
+/// The mint half is sync, never waits, never allocates and does no I/O; the ready half is async. Call `mint`; when it
+/// says `Exhausted` or `LeaseLapsed`, await `ready` and call again, in a loop, because others may drain what `ready` saw.
+#[async_trait]
+pub trait IdScheme: fmt::Debug + Send + Sync + 'static {
+    /// The width of the ids: `u64`, `u128` or `[u8; 20]`.
+    type Bits: IdBits;
+
+    /// Name, width and the order it promises.
+    fn info(&self) -> &SchemeInfo;
+
+    /// Makes one id.
+    ///
+    /// # Errors
+    /// [`MintError`] says why not and what to do. A refused mint leaves the state as it was.
+    fn mint(&self) -> Result<Self::Bits, MintError>;
+
+    /// Fills a prefix of `out` and says how long it is; `Ok(0)` only for an empty `out`.
+    ///
+    /// # Errors
+    /// As [`mint`](Self::mint), when not even one id could be made.
+    fn mint_batch(&self, out: &mut [Self::Bits]) -> Result<usize, MintError> {
+        for (made, slot) in out.iter_mut().enumerate() {
+            match self.mint() {
+                Ok(bits) => *slot = bits,
+                Err(error) if made == 0 => return Err(error),
+                Err(_) => return Ok(made),
+            }
+        }
+        Ok(out.len())
+    }
+
+    /// Waits until `mint` has a good chance, or says why it will not.
+    ///
+    /// # Errors
+    /// [`ReadyError`] carries the store's last error.
+    async fn ready(&self) -> Result<(), ReadyError> {
+        Ok(())
+    }
+
+    /// Writes the one canonical text of `bits`.
+    ///
+    /// # Errors
+    /// Only those of `out`.
+    fn format(&self, bits: Self::Bits, out: &mut dyn fmt::Write) -> fmt::Result;
+
+    /// Reads the one canonical text of an id (letter case aside where the scheme's text ignores it).
+    ///
+    /// # Errors
+    /// [`ParseError`] names the first fault.
+    fn parse(&self, text: &str) -> Result<Self::Bits, ParseError>;
+
+    /// What `bits` tells whoever holds it.
+    fn anatomy(&self, bits: Self::Bits) -> Anatomy;
+
+    /// The smallest and the largest id of the Unix milliseconds `from_ms..=to_ms`, for WHERE clauses.
+    ///
+    /// `None` where ids carry no time, where `from_ms > to_ms`, or where no part of the span can be stamped.
+    fn range_at(&self, from_ms: i64, to_ms: i64) -> Option<(Self::Bits, Self::Bits)> {
+        let _ = (from_ms, to_ms);
+        None
+    }
+
+    /// Unix milliseconds of the last instant it can stamp; `None` where it never ends or carries no time.
+    fn runs_out(&self) -> Option<i64> {
+        None
+    }
+
+    /// Gives back what is unused; afterwards `mint` says `Closed`. Safe to call twice.
+    ///
+    /// # Errors
+    /// [`ReadyError`] when the store could not be told: that costs a gap, never a repeat.
+    async fn close(&self) -> Result<(), ReadyError> {
+        Ok(())
+    }
+}
+
+/// What is true of every id of a scheme.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SchemeInfo {
+    /// Its name in the config, such as `snowflake`.
+    pub name: Cow<'static, str>,
+    /// The width it is kept in.
+    pub kind: Bits,
+    /// How many bits carry something.
+    pub bits: u32,
+    /// The order it promises.
+    pub order: Order,
+}
+
+/// The order a scheme promises.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Order {
+    /// None: chance.
+    Chance,
+    /// By the time unit; within one unit, chance.
+    Time,
+    /// Strictly ascending from one minter.
+    Minter,
+}
+
+impl SchemeInfo {
+    /// A scheme without order.
+    pub fn new(name: impl Into<Cow<'static, str>>, kind: Bits, bits: u32) -> Self {
+        Self { name: name.into(), kind, bits, order: Order::Chance }
+    }
+
+    /// With the order it promises.
+    #[must_use]
+    pub fn ordered(mut self, order: Order) -> Self {
+        self.order = order;
+        self
+    }
+}
+
+/// A scheme whose width is known at run time.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum AnyScheme {
+    /// 64 bits.
+    Int(Arc<dyn IdScheme<Bits = u64>>),
+    /// 128 bits.
+    Wide(Arc<dyn IdScheme<Bits = u128>>),
+    /// 160 bits.
+    Long(Arc<dyn IdScheme<Bits = [u8; 20]>>),
+}
+
+/// Calls the same method whatever the width.
+macro_rules! each {
+    ($self:expr, $scheme:ident => $call:expr) => {
+        match $self {
+            AnyScheme::Int($scheme) => $call,
+            AnyScheme::Wide($scheme) => $call,
+            AnyScheme::Long($scheme) => $call,
+        }
+    };
+}
+
+impl AnyScheme {
+    /// Name, width and order.
+    pub fn info(&self) -> &SchemeInfo {
+        each!(self, scheme => scheme.info())
+    }
+
+    /// [`IdScheme::mint`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn mint(&self) -> Result<AnyId, MintError> {
+        each!(self, scheme => scheme.mint().map(IdBits::to_any))
+    }
+
+    /// [`IdScheme::ready`].
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn ready(&self) -> Result<(), ReadyError> {
+        each!(self, scheme => scheme.ready().await)
+    }
+
+    /// The canonical text; `None` if `id` has another width.
+    pub fn format(&self, id: AnyId) -> Option<String> {
+        let mut text = String::new();
+        // Writing into a String cannot fail.
+        each!(self, scheme => scheme.format(IdBits::from_any(id)?, &mut text).ok().map(|()| text))
+    }
+
+    /// [`IdScheme::parse`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn parse(&self, text: &str) -> Result<AnyId, ParseError> {
+        each!(self, scheme => scheme.parse(text).map(IdBits::to_any))
+    }
+
+    /// [`IdScheme::anatomy`]; `None` if `id` has another width.
+    pub fn anatomy(&self, id: AnyId) -> Option<Anatomy> {
+        each!(self, scheme => Some(scheme.anatomy(IdBits::from_any(id)?)))
+    }
+
+    /// [`IdScheme::range_at`].
+    pub fn range_at(&self, from_ms: i64, to_ms: i64) -> Option<(AnyId, AnyId)> {
+        each!(self, scheme => scheme.range_at(from_ms, to_ms).map(|(first, last)| (first.to_any(), last.to_any())))
+    }
+
+    /// [`IdScheme::runs_out`].
+    pub fn runs_out(&self) -> Option<i64> {
+        each!(self, scheme => scheme.runs_out())
+    }
+
+    /// [`IdScheme::close`].
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn close(&self) -> Result<(), ReadyError> {
+        each!(self, scheme => scheme.close().await)
+    }
+}

@@ -1,0 +1,3 @@
+//! The laws that every scheme and every store must keep, as plain functions: run them on your own.
+
+pub mod scheme;
