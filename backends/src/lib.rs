@@ -1,1 +1,60 @@
-//! placeholder
+//! Where ranges, leases and formats live: in memory, in a folder, in an SQLite database.
+//!
+//! | URL | store | feature |
+//! |---|---|---|
+//! | `memory:` | [`Memory`] | always there |
+//! | `file:DIR` | [`FileStore`] | `file` |
+//! | `sqlite:PATH` | [`SqliteStore`] | `sqlite` |
+//!
+//! All of them keep the same laws, which are a function in `mintage_core::testkit::store`. They differ in what they survive:
+//! the first line of each says it. None decides anything itself: they load rows, call [`mintage_core::protocol`], write back
+//! atomically, and answer after the commit.
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), mintage_core::StoreError> {
+//! use mintage_backends::Memory;
+//! use mintage_core::{RangeStore, Sequence, SystemClock};
+//! use std::{num::NonZeroU32, sync::Arc};
+//!
+//! let store = Memory::new(Arc::new(SystemClock));
+//! let orders = Sequence::new("orders", 1);
+//! store.create(&orders).await?;
+//! let range = store.allocate(&orders, NonZeroU32::MIN.saturating_add(99), None).await?;
+//! assert_eq!((range.start, range.end), (1, 101));
+//! # Ok(()) }
+//! ```
+#![forbid(unsafe_code)]
+
+#[cfg(feature = "file")]
+mod file;
+#[cfg(any(feature = "file", feature = "sqlite"))]
+mod identity;
+mod ledger;
+mod memory;
+mod rules;
+#[cfg(feature = "sqlite")]
+mod sqlite;
+#[cfg(any(feature = "file", feature = "sqlite"))]
+mod wait;
+
+use mintage_core::plugin::{Catalog, Plugin};
+
+#[cfg(feature = "file")]
+pub use file::{FileFactory, FileStore};
+pub use memory::{Memory, MemoryFactory};
+#[cfg(feature = "sqlite")]
+pub use sqlite::{SqliteFactory, SqliteStore};
+
+/// Every store of this crate: `builder.plugin::<Builtin>()`.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Builtin;
+
+impl Plugin for Builtin {
+    fn install(catalog: &mut Catalog) {
+        catalog.backend(MemoryFactory);
+        #[cfg(feature = "file")]
+        catalog.backend(FileFactory);
+        #[cfg(feature = "sqlite")]
+        catalog.backend(SqliteFactory);
+    }
+}

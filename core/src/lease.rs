@@ -74,9 +74,6 @@ pub trait Leased: fmt::Debug + Send + Sync + 'static {
     fn grant(&self, worker: u32, window: Range<u64>, stop_ms: u64);
     /// The same claim, extended to `end_ms`; `stop_ms` as in `grant`.
     fn extend(&self, end_ms: u64, stop_ms: u64);
-    /// The claim is lost: mint no more until the next `grant`. What was granted may still be in use by a thread that is
-    /// in the middle of `mint`, which is safe, because the window stays ours.
-    fn lapse(&self);
     /// The keeper cannot renew or claim at the moment; `ready` carries the reason until the next `grant`.
     fn trouble(&self, error: Arc<StoreError>);
     /// Stops for good or until the next `grant`, and says the first Unix millisecond that no id of this claim has used;
@@ -259,4 +256,11 @@ pub struct Grant {
     pub instance: String,
     /// The window, Unix ms, half-open.
     pub window: Range<u64>,
+}
+
+impl Grant {
+    /// The claim `epoch` of `worker`, by `instance`, for `window`.
+    pub fn new(worker: u32, inc: u64, epoch: u64, instance: impl Into<String>, window: Range<u64>) -> Self {
+        Self { worker, inc, epoch, instance: instance.into(), window }
+    }
 }

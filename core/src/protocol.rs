@@ -28,7 +28,7 @@ use crate::{
 pub const HISTORY_KEPT_MS: u64 = 400 * 24 * 3600 * 1000;
 
 /// Largest time a window may reach, Unix ms: the year 10889, 2^48 ms. A store clock beyond it is broken.
-const TIME_MAX_MS: u64 = 1 << 48;
+pub const TIME_MAX_MS: u64 = 1 << 48;
 
 /// What a store keeps of a pool.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -116,19 +116,23 @@ impl PoolRow {
                 pool.name, block.start, block.end, pool.block.start, pool.block.end
             )));
         }
+        self.admits_terms(&pool.name, terms)
+    }
+
+    /// Refuses terms above the recorded limits: a bump counts on no window reaching further.
+    fn admits_terms(&self, pool: &str, terms: &LeaseTerms) -> Result<(), StoreError> {
         for (name, asked, limit) in
             [("window", terms.window_ms, self.window_max_ms), ("max_ahead", terms.max_ahead_ms, self.ahead_max_ms)]
         {
             if asked > limit {
                 return Err(refused(format!(
-                    "pool {}: lease.{name} of {asked} ms is more than the {limit} ms fixed when the pool was made: \
-                     lower it to that, or use a new pool name",
-                    pool.name
+                    "pool {pool}: lease.{name} of {asked} ms is more than the {limit} ms fixed when the pool was made: \
+                     lower it to that, or use a new pool name"
                 )));
             }
         }
         if terms.window_ms == 0 {
-            return Err(refused(format!("pool {}: lease.window is 0: no id fits in it", pool.name)));
+            return Err(refused(format!("pool {pool}: lease.window is 0: no id fits in it")));
         }
         Ok(())
     }
@@ -330,7 +334,7 @@ pub fn claim(
 /// EXTEND: lets the current holder's window grow to `now + window`. Idempotent in meaning: the window never shrinks.
 ///
 /// # Errors
-/// `Fenced` when the fence is stale or the worker is revoked.
+/// `Fenced` when the fence is stale or the worker is revoked; `Refused` for terms above the pool's limits.
 pub fn extend(
     pool: &mut PoolRow,
     row: &mut WorkerRow,
@@ -346,6 +350,7 @@ pub fn extend(
             format!("worker id {} was revoked by an operator: a new claim takes another", row.worker),
         ));
     }
+    pool.admits_terms(&lease.pool, terms)?;
     row.floor_ms = row.floor_ms.max(now_ms.saturating_add(terms.window_ms).min(TIME_MAX_MS));
     touch(pool, row, holder, terms, now_ms);
     Ok(Lease { window: lease.window.start..row.floor_ms, store_now_ms: now_ms, ..lease.clone() })

@@ -64,8 +64,8 @@ pub struct Snowflake<C: Clock = SystemClock> {
     worker_bits: AtomicU64,
     /// First unit that must not be stamped: the window's end, or the wall time at which the keeper says stop.
     bound: AtomicU64,
-    /// First unit of the window. Read only to explain a refusal.
-    opens: AtomicU64,
+    /// Where the timeline stood when this claim began. Read only to explain a refusal, and at its end.
+    began: AtomicU64,
     /// Highest wall clock seen; kept only where a step back must be told from a borrowed unit.
     seen_ms: AtomicU64,
     closed: AtomicBool,
@@ -78,8 +78,6 @@ pub struct Snowflake<C: Clock = SystemClock> {
 struct Tenure {
     /// Where the timeline stood when it was last stopped.
     before: u64,
-    /// Where it stood when this claim began.
-    began: u64,
     /// Why there is no lease.
     trouble: Option<Arc<StoreError>>,
 }
@@ -173,7 +171,7 @@ impl<C: Clock> Snowflake<C> {
             birth: Birth::here(),
             worker_bits: AtomicU64::new(0),
             bound: AtomicU64::new(0),
-            opens: AtomicU64::new(0),
+            began: AtomicU64::new(0),
             seen_ms: AtomicU64::new(0),
             closed: AtomicBool::new(false),
             tenure: Mutex::default(),
@@ -206,7 +204,7 @@ impl<C: Clock> Snowflake<C> {
         let taken = self.timeline.reserve(n, || drawn, || (self.ask(now), self.worker_bits.load(Ordering::Acquire)));
         match taken {
             Ok((run, worker_bits)) => Ok((run.first, run.len, worker_bits)),
-            Err(refusal) => Err(self.explain(refusal, now)),
+            Err(refusal) => Err(self.explain(refusal)),
         }
     }
 
@@ -246,18 +244,17 @@ impl<C: Clock> Snowflake<C> {
     }
 
     #[cold]
-    fn explain(&self, refusal: Refusal, now: u64) -> MintError {
+    fn explain(&self, refusal: Refusal) -> MintError {
         let unit_ms = self.reader.layout.unit().ms();
-        let opens = self.opens.load(Ordering::Acquire);
         match refusal {
             Refusal::Stopped if self.closed.load(Ordering::Acquire) => MintError::Closed,
             Refusal::Stopped => MintError::LeaseLapsed,
             Refusal::Ended if self.bound.load(Ordering::Acquire) > self.reader.layout.max(Part::Time) => MintError::Spent,
             Refusal::Ended => MintError::LeaseLapsed,
             Refusal::Full { units } => exhausted(units * unit_ms),
-            // Ahead of the clock because the window has not begun: that is no step.
-            Refusal::Behind { units } if now + units <= opens => {
-                exhausted(opens.saturating_sub(now + self.settings.max_drift_ms / unit_ms) * unit_ms)
+            // Ahead of the clock before the first id, because the window has not begun: that is no step.
+            Refusal::Behind { units } if self.timeline.stands_at(self.began.load(Ordering::Acquire)) => {
+                exhausted(units.saturating_sub(self.settings.max_drift_ms / unit_ms) * unit_ms)
             }
             Refusal::Behind { units } => backwards(units * unit_ms, self.settings.max_drift_ms),
         }
@@ -327,7 +324,7 @@ impl<C: Clock> IdScheme for Snowflake<C> {
             let refusal = match self.now() {
                 Ok(now) => match self.timeline.probe(&self.ask(now)) {
                     Ok(()) => return Ok(()),
-                    Err(refusal) => self.explain(refusal, now),
+                    Err(refusal) => self.explain(refusal),
                 },
                 Err(refusal) => refusal,
             };
@@ -399,9 +396,8 @@ impl<C: Clock> Leased for Snowflake<C> {
         }
         let units = self.units_inside(&window);
         self.worker_bits.store(u64::from(worker) << self.reader.layout.shift(Part::Worker), Ordering::Release);
-        self.opens.store(units.start, Ordering::Release);
         self.bound.store(self.bound_of(window.end, stop_ms), Ordering::Release);
-        tenure.began = self.timeline.restart(tenure.before, units.start);
+        self.began.store(self.timeline.restart(tenure.before, units.start), Ordering::Release);
         tenure.trouble = None;
         self.granted.notify_waiters();
     }
@@ -411,11 +407,6 @@ impl<C: Clock> Leased for Snowflake<C> {
         self.bound.store(self.bound_of(end_ms, stop_ms), Ordering::Release);
         self.granted.notify_waiters();
         drop(tenure);
-    }
-
-    fn lapse(&self) {
-        let _tenure = self.tenure();
-        self.bound.store(0, Ordering::Release);
     }
 
     fn trouble(&self, error: Arc<StoreError>) {
@@ -429,7 +420,7 @@ impl<C: Clock> Leased for Snowflake<C> {
         tenure.before = before;
         let (unit, sequence) = self.timeline.split(before);
         let first_unused = if sequence == 0 { unit } else { unit + 1 };
-        (before > tenure.began).then(|| self.reader.epoch_ms + first_unused * self.reader.layout.unit().ms())
+        (before > self.began.load(Ordering::Acquire)).then(|| self.reader.epoch_ms + first_unused * self.reader.layout.unit().ms())
     }
 
     fn shut(&self) {
@@ -480,6 +471,11 @@ impl SnowflakeReader {
     /// Unix ms of time 0.
     pub fn epoch_ms(&self) -> u64 {
         self.epoch_ms
+    }
+
+    /// How ids are written.
+    pub fn text(&self) -> TextForm {
+        self.text
     }
 
     /// Puts an id together from a Unix millisecond, a worker id and a sequence number.

@@ -157,6 +157,11 @@ impl Timeline {
         Ok(Run { first, len: n.min(room) })
     }
 
+    /// Whether `packed` is the next value.
+    pub(crate) fn stands_at(&self, packed: u64) -> bool {
+        self.state.load(Ordering::Acquire) == packed
+    }
+
     /// Hands out nothing more, and says the next value that would have been handed out. `None` if it was stopped already.
     /// A thread in the middle of `reserve` fails: its compare-and-swap no longer finds what it read.
     pub(crate) fn stop(&self) -> Option<u64> {

@@ -1,0 +1,395 @@
+//! The whole state of a small store as one plain value, and the operations on it.
+//!
+//! Each operation works on copies of the rows it needs and puts them back only when nothing can fail any more, so an error
+//! leaves the ledger as it was. Who keeps a ledger makes that durable and calls one operation at a time.
+
+use std::{collections::BTreeMap, num::NonZeroU32};
+
+use mintage_core::{
+    Format, Grant, Holder, IdRange, IdempotencyKey, Lease, LeaseRow, LeaseTerms, Sequence, SequenceRow, StoreError,
+    StoreErrorKind, WorkerChoice, WorkerPool,
+    protocol::{self, HISTORY_KEPT_MS, PoolRow, WorkerRow},
+};
+
+use crate::rules::{self, ANSWERS_KEPT_MS, Answer, Sound, refused};
+
+/// How many grants a pool's history holds: the ledger is copied whole at every write of a file, and this keeps it near 1 MB.
+/// Beyond it the grant that ended first is forgotten.
+const GRANTS_MAX: usize = 10_000;
+
+/// How many answers to idempotency keys are kept, for the same reason. They must not be forgotten early: beyond it a key is
+/// refused.
+const ANSWERS_MAX: usize = 100_000;
+
+/// Pools, sequences, answers and formats.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "file", derive(serde::Serialize, serde::Deserialize), serde(deny_unknown_fields))]
+pub(crate) struct Ledger {
+    /// By pool name, then by region.
+    pools: BTreeMap<String, BTreeMap<String, Pool>>,
+    sequences: BTreeMap<String, SequenceRow>,
+    /// By sequence, then by key.
+    answers: BTreeMap<String, BTreeMap<String, Answer>>,
+    /// By entity, as the text of a [`Format`].
+    formats: BTreeMap<String, String>,
+}
+
+/// A pool in one region.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "file", derive(serde::Serialize, serde::Deserialize), serde(deny_unknown_fields))]
+struct Pool {
+    row: PoolRow,
+    workers: BTreeMap<u32, WorkerRow>,
+    grants: Vec<GrantRow>,
+}
+
+/// A [`Grant`] as it is kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "file", derive(serde::Serialize, serde::Deserialize), serde(deny_unknown_fields))]
+struct GrantRow {
+    worker: u32,
+    inc: u64,
+    epoch: u64,
+    instance: String,
+    from_ms: u64,
+    to_ms: u64,
+}
+
+/// Ranges.
+impl Ledger {
+    pub(crate) fn create(&mut self, sequence: &Sequence) -> Result<(), StoreError> {
+        let row = protocol::new_sequence(sequence)?;
+        self.sequences.entry(sequence.name.clone()).or_insert(row);
+        Ok(())
+    }
+
+    pub(crate) fn allocate(
+        &mut self,
+        sequence: &Sequence,
+        len: NonZeroU32,
+        key: Option<&IdempotencyKey>,
+        now_ms: u64,
+    ) -> Result<IdRange, StoreError> {
+        let mut row = self.sequences.get(&sequence.name).cloned().ok_or_else(|| protocol::lost_sequence(sequence))?;
+        let Some(key) = key else {
+            let (range, _) = rules::allocate(&mut row, sequence, len, None)?;
+            self.sequences.insert(sequence.name.clone(), row);
+            return Ok(range);
+        };
+        self.forget_old_answers(now_ms);
+        let answer = self.answers.get(&sequence.name).and_then(|answers| answers.get(key.as_str()));
+        let (range, new) = rules::allocate(&mut row, sequence, len, answer)?;
+        if !new {
+            return Ok(range);
+        }
+        if self.answers.values().map(BTreeMap::len).sum::<usize>() >= ANSWERS_MAX {
+            return Err(refused(format!(
+                "{ANSWERS_MAX} idempotency keys came within a day, more than this kind of store keeps: use sqlite:PATH"
+            )));
+        }
+        let answer =
+            Answer { asked: len.get(), start: range.start, end: range.end, version: range.version, made_ms: now_ms };
+        self.answers.entry(sequence.name.clone()).or_default().insert(key.as_str().to_owned(), answer);
+        self.sequences.insert(sequence.name.clone(), row);
+        Ok(range)
+    }
+
+    pub(crate) fn give_back(&mut self, tail: &IdRange) -> bool {
+        let mut answers = self.answers.get(&tail.sequence).into_iter().flat_map(BTreeMap::values);
+        if answers.any(|answer| answer.version == tail.version) {
+            // A repeat of its key would hand these numbers out a second time.
+            return false;
+        }
+        self.sequences.get_mut(&tail.sequence).is_some_and(|row| protocol::give_back(row, tail))
+    }
+
+    pub(crate) fn raise(&mut self, sequence: &Sequence, floor: u64) -> Result<(), StoreError> {
+        let row = self.sequences.get_mut(&sequence.name).ok_or_else(|| protocol::lost_sequence(sequence))?;
+        protocol::raise(row, floor)
+    }
+
+    pub(crate) fn sequences(&self) -> Vec<SequenceRow> {
+        self.sequences.values().cloned().collect()
+    }
+
+    fn forget_old_answers(&mut self, now_ms: u64) {
+        for answers in self.answers.values_mut() {
+            answers.retain(|_, answer| answer.made_ms.saturating_add(ANSWERS_KEPT_MS) >= now_ms);
+        }
+        self.answers.retain(|_, answers| !answers.is_empty());
+    }
+}
+
+/// Leases.
+impl Ledger {
+    pub(crate) fn acquire(
+        &mut self,
+        pool: &WorkerPool,
+        which: WorkerChoice,
+        holder: &Holder,
+        terms: &LeaseTerms,
+        now_ms: u64,
+    ) -> Result<Lease, StoreError> {
+        let regions = self.pools.get(&pool.name);
+        let known = regions.and_then(|regions| regions.get(&pool.region));
+        let mut row = match known {
+            Some(known) => known.row.clone(),
+            None => rules::new_region(
+                pool,
+                regions.into_iter().flatten().map(|(region, other)| (region.as_str(), &other.row)),
+            )?,
+        };
+        row.admits(pool, terms)?;
+        let workers: Vec<WorkerRow> = known.into_iter().flat_map(|known| known.workers.values()).cloned().collect();
+        let worker = protocol::choose(&row, &workers, which, holder, terms, now_ms)?;
+        let mut claimed =
+            known.and_then(|known| known.workers.get(&worker)).cloned().unwrap_or_else(|| WorkerRow::unused(worker));
+        let (lease, grant) = protocol::claim(&mut row, &mut claimed, pool, holder, terms, now_ms)?;
+        let kept = self
+            .pools
+            .entry(pool.name.clone())
+            .or_default()
+            .entry(pool.region.clone())
+            .or_insert_with(|| Pool { row: row.clone(), workers: BTreeMap::new(), grants: Vec::new() });
+        kept.row = row;
+        kept.workers.insert(worker, claimed);
+        kept.grants.push(GrantRow::from(grant));
+        kept.forget_old_grants(now_ms);
+        Ok(lease)
+    }
+
+    pub(crate) fn renew(
+        &mut self,
+        lease: &Lease,
+        holder: &Holder,
+        terms: &LeaseTerms,
+        now_ms: u64,
+    ) -> Result<Lease, StoreError> {
+        let (pool, worker) = self.leased(lease)?;
+        let (mut row, mut held) = (pool.row.clone(), worker);
+        let longer = protocol::extend(&mut row, &mut held, lease, holder, terms, now_ms)?;
+        pool.end_grant(lease, held.floor_ms);
+        pool.row = row;
+        pool.workers.insert(held.worker, held);
+        Ok(longer)
+    }
+
+    pub(crate) fn release(
+        &mut self,
+        lease: &Lease,
+        first_unused_ms: u64,
+        terms: &LeaseTerms,
+        now_ms: u64,
+    ) -> Result<(), StoreError> {
+        let (pool, mut held) = self.leased(lease)?;
+        let end_ms = protocol::release(&pool.row, &mut held, lease, first_unused_ms, terms, now_ms)?;
+        pool.end_grant(lease, end_ms);
+        pool.workers.insert(held.worker, held);
+        Ok(())
+    }
+
+    pub(crate) fn revoke(&mut self, pool: &WorkerPool, worker: u32) -> Result<(), StoreError> {
+        let kept = self.pool_mut(&pool.name, &pool.region).ok_or_else(|| rules::no_pool(pool))?;
+        let barred = rules::revoke(pool, &kept.row, worker, kept.workers.get(&worker).cloned())?;
+        kept.workers.insert(worker, barred);
+        Ok(())
+    }
+
+    pub(crate) fn bump(&mut self, pool: &WorkerPool, now_ms: u64) -> Result<(), StoreError> {
+        let kept = self.pool_mut(&pool.name, &pool.region).ok_or_else(|| rules::no_pool(pool))?;
+        protocol::bump(&mut kept.row, now_ms);
+        Ok(())
+    }
+
+    pub(crate) fn leases(&self, pool: &WorkerPool) -> Vec<LeaseRow> {
+        let kept = self.pools.get(&pool.name).and_then(|regions| regions.get(&pool.region));
+        kept.into_iter().flat_map(|kept| kept.workers.values()).map(WorkerRow::describe).collect()
+    }
+
+    pub(crate) fn history(&self, pool: &WorkerPool, at_ms: u64) -> Vec<Grant> {
+        let kept = self.pools.get(&pool.name).and_then(|regions| regions.get(&pool.region));
+        let grants = kept.into_iter().flat_map(|kept| &kept.grants);
+        let mut grants: Vec<Grant> =
+            grants.filter(|grant| (grant.from_ms..grant.to_ms).contains(&at_ms)).map(GrantRow::describe).collect();
+        grants.sort_by_key(|grant| (grant.worker, grant.window.start));
+        grants
+    }
+
+    fn pool_mut(&mut self, pool: &str, region: &str) -> Option<&mut Pool> {
+        self.pools.get_mut(pool)?.get_mut(region)
+    }
+
+    /// The pool of a lease and a copy of its worker's row.
+    fn leased(&mut self, lease: &Lease) -> Result<(&mut Pool, WorkerRow), StoreError> {
+        let pool = self.pool_mut(&lease.pool, &lease.region).ok_or_else(|| protocol::lost_worker(lease))?;
+        let worker = pool.workers.get(&lease.worker).cloned().ok_or_else(|| protocol::lost_worker(lease))?;
+        Ok((pool, worker))
+    }
+}
+
+/// Formats.
+impl Ledger {
+    pub(crate) fn pinned(&self, entity: &str) -> Result<Option<Format>, StoreError> {
+        self.formats.get(entity).map(|text| text.parse()).transpose()
+    }
+
+    pub(crate) fn pin(&mut self, entity: &str, format: &Format) -> Result<(), StoreError> {
+        if let Some(recorded) = self.pinned(entity)? {
+            return format.agrees_with(&recorded, entity);
+        }
+        self.formats.insert(entity.to_owned(), rules::format_text(entity, format)?);
+        Ok(())
+    }
+}
+
+impl Ledger {
+    /// Refuses a ledger that this code cannot have written.
+    ///
+    /// # Errors
+    /// `Corrupt` says what.
+    #[cfg(feature = "file")]
+    pub(crate) fn sound(&self) -> Result<(), StoreError> {
+        for pool in self.pools.values().flat_map(BTreeMap::values) {
+            pool.row.sound()?;
+            pool.workers.values().try_for_each(Sound::sound)?;
+            if pool.workers.iter().any(|(worker, row)| *worker != row.worker) {
+                return Err(rules::corrupt("a worker id is filed under another number: restore the store".to_owned()));
+            }
+        }
+        self.sequences.values().try_for_each(Sound::sound)?;
+        if self.sequences.iter().any(|(name, row)| *name != row.name) {
+            return Err(rules::corrupt("a sequence is filed under another name: restore the store".to_owned()));
+        }
+        self.answers.values().flat_map(BTreeMap::values).try_for_each(Sound::sound)?;
+        self.formats.values().try_for_each(|text| text.parse::<Format>().map(drop))
+    }
+}
+
+impl Pool {
+    /// Moves the end of a lease's grant: renewed or released.
+    fn end_grant(&mut self, lease: &Lease, end_ms: u64) {
+        let of_lease = |grant: &&mut GrantRow| {
+            grant.worker == lease.worker && grant.inc == lease.fence.inc && grant.epoch == lease.fence.epoch
+        };
+        // The newest claims are the ones that renew: they stand last.
+        if let Some(grant) = self.grants.iter_mut().rev().find(of_lease) {
+            grant.to_ms = end_ms;
+        }
+    }
+
+    fn forget_old_grants(&mut self, now_ms: u64) {
+        self.grants.retain(|grant| grant.to_ms.saturating_add(HISTORY_KEPT_MS) >= now_ms);
+        while self.grants.len() > GRANTS_MAX {
+            let ended_first = self.grants.iter().enumerate().min_by_key(|(_, grant)| grant.to_ms).map(|(at, _)| at);
+            self.grants.remove(ended_first.unwrap_or(0));
+        }
+    }
+}
+
+impl From<Grant> for GrantRow {
+    fn from(grant: Grant) -> Self {
+        let Grant { worker, inc, epoch, instance, window, .. } = grant;
+        Self { worker, inc, epoch, instance, from_ms: window.start, to_ms: window.end }
+    }
+}
+
+impl GrantRow {
+    fn describe(&self) -> Grant {
+        Grant::new(self.worker, self.inc, self.epoch, self.instance.clone(), self.from_ms..self.to_ms)
+    }
+}
+
+/// Implements the three store traits for a type with a method `run(op)`, which calls `op(&mut Ledger, now_ms)` alone and
+/// answers when the ledger is kept.
+macro_rules! keeps_a_ledger {
+    ($store:ty) => {
+        #[async_trait::async_trait]
+        impl mintage_core::RangeStore for $store {
+            async fn create(&self, sequence: &Sequence) -> Result<(), StoreError> {
+                let sequence = sequence.clone();
+                self.run(move |ledger, _| ledger.create(&sequence)).await
+            }
+
+            async fn allocate(
+                &self,
+                sequence: &Sequence,
+                len: NonZeroU32,
+                key: Option<&IdempotencyKey>,
+            ) -> Result<IdRange, StoreError> {
+                let (sequence, key) = (sequence.clone(), key.cloned());
+                self.run(move |ledger, now_ms| ledger.allocate(&sequence, len, key.as_ref(), now_ms)).await
+            }
+
+            async fn give_back(&self, tail: IdRange) -> Result<bool, StoreError> {
+                self.run(move |ledger, _| Ok(ledger.give_back(&tail))).await
+            }
+
+            async fn raise(&self, sequence: &Sequence, floor: u64) -> Result<(), StoreError> {
+                let sequence = sequence.clone();
+                self.run(move |ledger, _| ledger.raise(&sequence, floor)).await
+            }
+
+            async fn sequences(&self) -> Result<Vec<SequenceRow>, StoreError> {
+                self.run(|ledger, _| Ok(ledger.sequences())).await
+            }
+        }
+
+        #[async_trait::async_trait]
+        impl mintage_core::LeaseStore for $store {
+            async fn acquire(
+                &self,
+                pool: &WorkerPool,
+                which: WorkerChoice,
+                holder: &Holder,
+                terms: &LeaseTerms,
+            ) -> Result<Lease, StoreError> {
+                let (pool, holder, terms) = (pool.clone(), holder.clone(), *terms);
+                self.run(move |ledger, now_ms| ledger.acquire(&pool, which, &holder, &terms, now_ms)).await
+            }
+
+            async fn renew(&self, lease: &Lease, holder: &Holder, terms: &LeaseTerms) -> Result<Lease, StoreError> {
+                let (lease, holder, terms) = (lease.clone(), holder.clone(), *terms);
+                self.run(move |ledger, now_ms| ledger.renew(&lease, &holder, &terms, now_ms)).await
+            }
+
+            async fn release(&self, lease: Lease, first_unused_ms: u64, terms: &LeaseTerms) -> Result<(), StoreError> {
+                let terms = *terms;
+                self.run(move |ledger, now_ms| ledger.release(&lease, first_unused_ms, &terms, now_ms)).await
+            }
+
+            async fn revoke(&self, pool: &WorkerPool, worker: u32) -> Result<(), StoreError> {
+                let pool = pool.clone();
+                self.run(move |ledger, _| ledger.revoke(&pool, worker)).await
+            }
+
+            async fn bump(&self, pool: &WorkerPool) -> Result<(), StoreError> {
+                let pool = pool.clone();
+                self.run(move |ledger, now_ms| ledger.bump(&pool, now_ms)).await
+            }
+
+            async fn leases(&self, pool: &WorkerPool) -> Result<Vec<LeaseRow>, StoreError> {
+                let pool = pool.clone();
+                self.run(move |ledger, _| Ok(ledger.leases(&pool))).await
+            }
+
+            async fn history(&self, pool: &WorkerPool, at_ms: u64) -> Result<Vec<Grant>, StoreError> {
+                let pool = pool.clone();
+                self.run(move |ledger, _| Ok(ledger.history(&pool, at_ms))).await
+            }
+        }
+
+        #[async_trait::async_trait]
+        impl mintage_core::FormatStore for $store {
+            async fn pinned(&self, entity: &str) -> Result<Option<Format>, StoreError> {
+                let entity = entity.to_owned();
+                self.run(move |ledger, _| ledger.pinned(&entity)).await
+            }
+
+            async fn pin(&self, entity: &str, format: &Format) -> Result<(), StoreError> {
+                let (entity, format) = (entity.to_owned(), format.clone());
+                self.run(move |ledger, _| ledger.pin(&entity, &format)).await
+            }
+        }
+    };
+}
+pub(crate) use keeps_a_ledger;

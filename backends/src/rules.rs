@@ -1,0 +1,202 @@
+//! What every store of this crate decides in the same way, beside the protocol: regions, repeats, and whether a row makes sense.
+//!
+//! The invariant of [`Answer`]: numbers that a key can ask for again are never given back.
+
+use std::num::NonZeroU32;
+
+use mintage_core::{
+    Clock, Format, IdRange, RANGE_END, Sequence, SequenceRow, StoreError, StoreErrorKind, WorkerPool,
+    protocol::{self, HISTORY_KEPT_MS, PoolRow, TIME_MAX_MS, WorkerRow},
+};
+
+/// How long the answer to an idempotency key is kept: a day covers any retry, and a client that comes back later than that
+/// costs a gap.
+pub(crate) const ANSWERS_KEPT_MS: u64 = 24 * 3600 * 1000;
+
+/// Largest value of a counter or time that is read back: stores keep signed 64-bit columns, and sums of a few cannot overflow.
+const STORED_MAX: u64 = RANGE_END - 1;
+
+/// What a key was answered with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "file", derive(serde::Serialize, serde::Deserialize), serde(deny_unknown_fields))]
+pub(crate) struct Answer {
+    /// How many numbers were asked for: at the end of a sequence fewer came.
+    pub(crate) asked: u32,
+    /// First number.
+    pub(crate) start: u64,
+    /// One past the last number.
+    pub(crate) end: u64,
+    /// The sequence's version just after the cut.
+    pub(crate) version: u64,
+    /// When, Unix ms.
+    pub(crate) made_ms: u64,
+}
+
+/// The clock of an embedded store.
+///
+/// # Errors
+/// `Refused` when it shows a time that no window may reach: every floor would be poisoned with it.
+pub(crate) fn now_ms(clock: &dyn Clock) -> Result<u64, StoreError> {
+    let now_ms = clock.unix_ms();
+    if now_ms > TIME_MAX_MS {
+        return Err(refused(format!("the clock shows {now_ms} ms since 1970, after the year 10889: set it")));
+    }
+    Ok(now_ms)
+}
+
+/// The row of a region that is seen for the first time. `others` are the rows of the pool's other regions.
+///
+/// # Errors
+/// `RolledBack` when the pool is known to have been used; `Refused` for a senseless pool or a block that another region owns.
+pub(crate) fn new_region<'a>(
+    pool: &WorkerPool,
+    others: impl IntoIterator<Item = (&'a str, &'a PoolRow)>,
+) -> Result<PoolRow, StoreError> {
+    if pool.known {
+        return Err(protocol::lost_pool(pool));
+    }
+    let row = PoolRow::new(pool)?;
+    for (region, other) in others {
+        let (start, end) = (other.block_start, other.block_start + other.block_len);
+        if start < pool.block.end && pool.block.start < end {
+            return Err(refused(format!(
+                "pool {}: region {:?} asks for worker ids {}..{}, of which region {region:?} owns {start}..{end}: give each region \
+                 a block of its own",
+                pool.name, pool.region, pool.block.start, pool.block.end
+            )));
+        }
+    }
+    Ok(row)
+}
+
+/// Nobody has claimed anything from this pool.
+pub(crate) fn no_pool(pool: &WorkerPool) -> StoreError {
+    refused(format!(
+        "the store has no pool {} for region {:?}: check both names; a pool is made by its first claim",
+        pool.name, pool.region
+    ))
+}
+
+/// Bars a worker id of the pool, claimed before or not.
+///
+/// # Errors
+/// `Refused` when the block has no such id.
+pub(crate) fn revoke(
+    pool: &WorkerPool,
+    row: &PoolRow,
+    worker: u32,
+    known: Option<WorkerRow>,
+) -> Result<WorkerRow, StoreError> {
+    let block = row.block_start..row.block_start + row.block_len;
+    if !block.contains(&worker) {
+        return Err(refused(format!(
+            "pool {} has no worker id {worker}: its ids are {}..{}",
+            pool.name, block.start, block.end
+        )));
+    }
+    let mut barred = known.unwrap_or_else(|| WorkerRow::unused(worker));
+    barred.revoked = true;
+    Ok(barred)
+}
+
+/// Cuts a range off `row`, or repeats the range that the request's key has got already; says whether it is a new one.
+///
+/// # Errors
+/// As [`protocol::allocate`]; `Refused` when the key was used for another count.
+pub(crate) fn allocate(
+    row: &mut SequenceRow,
+    sequence: &Sequence,
+    len: NonZeroU32,
+    answer: Option<&Answer>,
+) -> Result<(IdRange, bool), StoreError> {
+    let cut = protocol::allocate(row, sequence, len.get());
+    let Some(answer) = answer else { return cut.map(|range| (range, true)) };
+    match cut {
+        // A repeat needs no number, so an end of the sequence does not concern it. Everything else does.
+        Err(error) if error.kind() != StoreErrorKind::Spent => Err(error),
+        _ if answer.asked != len.get() => Err(refused(format!(
+            "sequence {}: this idempotency key was answered for {} numbers and now comes with {len}: use a new key for a new request",
+            sequence.name, answer.asked
+        ))),
+        _ => Ok((IdRange::new(sequence.name.clone(), answer.start, answer.end, answer.version), false)),
+    }
+}
+
+/// The text under which a format is kept.
+///
+/// # Errors
+/// `Refused` for a format that could not be read back: its entity would be unusable for ever.
+pub(crate) fn format_text(entity: &str, format: &Format) -> Result<String, StoreError> {
+    let text = format.to_string();
+    if text.parse().is_ok_and(|read: Format| read == *format) {
+        return Ok(text);
+    }
+    Err(refused(format!("entities.{entity}: its format names no scheme, so it could not be read back: use Format::of")))
+}
+
+/// Whether rows read back make sense: what fails here was written by something else, and sums over it could overflow.
+pub(crate) trait Sound {
+    /// # Errors
+    /// `Corrupt`, naming the column.
+    fn sound(&self) -> Result<(), StoreError>;
+}
+
+impl Sound for PoolRow {
+    fn sound(&self) -> Result<(), StoreError> {
+        let block = self.block_len > 0 && self.block_start.checked_add(self.block_len).is_some();
+        let limits =
+            [self.window_max_ms, self.ahead_max_ms, self.guard_ms].iter().all(|limit| *limit <= HISTORY_KEPT_MS);
+        let counted = [self.inc, self.floor_min_ms, self.granted_at_ms].iter().all(|value| *value < STORED_MAX);
+        sound_if(block, "the block of a pool")?;
+        sound_if(limits && self.window_max_ms > 0, "a limit of a pool")?;
+        sound_if(counted, "a counter or time of a pool")
+    }
+}
+
+impl Sound for WorkerRow {
+    fn sound(&self) -> Result<(), StoreError> {
+        sound_if(
+            self.inc < STORED_MAX && self.epoch < STORED_MAX && self.floor_ms < STORED_MAX,
+            "a counter of a worker id",
+        )
+    }
+}
+
+impl Sound for SequenceRow {
+    fn sound(&self) -> Result<(), StoreError> {
+        sound_if(self.next <= RANGE_END && self.version < STORED_MAX, "the next number or version of a sequence")
+    }
+}
+
+impl Sound for Answer {
+    fn sound(&self) -> Result<(), StoreError> {
+        sound_if(self.start < self.end && self.end <= RANGE_END, "the answer to an idempotency key")
+    }
+}
+
+fn sound_if(sound: bool, what: &str) -> Result<(), StoreError> {
+    if sound {
+        return Ok(());
+    }
+    Err(corrupt(format!(
+        "{what} in the store makes no sense: something else wrote it, restore the store from a backup"
+    )))
+}
+
+pub(crate) fn refused(message: String) -> StoreError {
+    StoreError::new(StoreErrorKind::Refused, message)
+}
+
+pub(crate) fn corrupt(message: String) -> StoreError {
+    StoreError::new(StoreErrorKind::Corrupt, message)
+}
+
+#[cfg(any(feature = "file", feature = "sqlite"))]
+pub(crate) fn unavailable(message: String) -> StoreError {
+    StoreError::new(StoreErrorKind::Unavailable, message)
+}
+
+#[cfg(any(feature = "file", feature = "sqlite"))]
+pub(crate) fn rolled_back(message: String) -> StoreError {
+    StoreError::new(StoreErrorKind::RolledBack, message)
+}

@@ -1,0 +1,347 @@
+//! Leases in SQLite.
+
+use async_trait::async_trait;
+use mintage_core::{
+    Grant, Holder, Lease, LeaseRow, LeaseStore, LeaseTerms, StoreError, WorkerChoice, WorkerPool,
+    protocol::{self, HISTORY_KEPT_MS, PoolRow, WorkerRow},
+};
+use sqlx::sqlite::{SqliteConnection, SqliteRow};
+
+use super::{READ, SqliteStore, WRITE, error::Fault, read};
+use crate::rules::{self, Sound};
+
+#[async_trait]
+impl LeaseStore for SqliteStore {
+    async fn acquire(
+        &self,
+        pool: &WorkerPool,
+        which: WorkerChoice,
+        holder: &Holder,
+        terms: &LeaseTerms,
+    ) -> Result<Lease, StoreError> {
+        self.call(async {
+            let mut work = self.begin(WRITE).await?;
+            let lease = acquire(&mut work.conn, pool, which, holder, terms, work.now_ms).await;
+            work.end(lease).await
+        })
+        .await
+    }
+
+    async fn renew(&self, lease: &Lease, holder: &Holder, terms: &LeaseTerms) -> Result<Lease, StoreError> {
+        self.call(async {
+            let mut work = self.begin(WRITE).await?;
+            let longer = renew(&mut work.conn, lease, holder, terms, work.now_ms).await;
+            work.end(longer).await
+        })
+        .await
+    }
+
+    async fn release(&self, lease: Lease, first_unused_ms: u64, terms: &LeaseTerms) -> Result<(), StoreError> {
+        self.call(async {
+            let mut work = self.begin(WRITE).await?;
+            let released = release(&mut work.conn, &lease, first_unused_ms, terms, work.now_ms).await;
+            work.end(released).await
+        })
+        .await
+    }
+
+    async fn revoke(&self, pool: &WorkerPool, worker: u32) -> Result<(), StoreError> {
+        self.call(async {
+            let mut work = self.begin(WRITE).await?;
+            let revoked = revoke(&mut work.conn, pool, worker).await;
+            work.end(revoked).await
+        })
+        .await
+    }
+
+    async fn bump(&self, pool: &WorkerPool) -> Result<(), StoreError> {
+        self.call(async {
+            let mut work = self.begin(WRITE).await?;
+            let bumped = bump(&mut work.conn, pool, work.now_ms).await;
+            work.end(bumped).await
+        })
+        .await
+    }
+
+    async fn leases(&self, pool: &WorkerPool) -> Result<Vec<LeaseRow>, StoreError> {
+        self.call(async {
+            let mut work = self.begin(READ).await?;
+            let rows = workers(&mut work.conn, &pool.name, &pool.region).await;
+            work.end(rows.map(|rows| rows.iter().map(WorkerRow::describe).collect())).await
+        })
+        .await
+    }
+
+    async fn history(&self, pool: &WorkerPool, at_ms: u64) -> Result<Vec<Grant>, StoreError> {
+        self.call(async {
+            let mut work = self.begin(READ).await?;
+            let grants = history(&mut work.conn, pool, at_ms).await;
+            work.end(grants).await
+        })
+        .await
+    }
+}
+
+async fn acquire(
+    conn: &mut SqliteConnection,
+    pool: &WorkerPool,
+    which: WorkerChoice,
+    holder: &Holder,
+    terms: &LeaseTerms,
+    now_ms: u64,
+) -> Result<Lease, Fault> {
+    let regions = regions(conn, &pool.name).await?;
+    let mut row = match regions.iter().find(|(region, _)| *region == pool.region) {
+        Some((_, row)) => row.clone(),
+        None => rules::new_region(pool, regions.iter().map(|(region, row)| (region.as_str(), row)))?,
+    };
+    row.admits(pool, terms)?;
+    // All rows of the pool, so that the choice is made by the protocol alone. There are as many as ids were ever in use at
+    // once.
+    let workers = workers(conn, &pool.name, &pool.region).await?;
+    let worker = protocol::choose(&row, &workers, which, holder, terms, now_ms)?;
+    let known = workers.into_iter().find(|known| known.worker == worker);
+    let mut claimed = known.unwrap_or_else(|| WorkerRow::unused(worker));
+    let (lease, grant) = protocol::claim(&mut row, &mut claimed, pool, holder, terms, now_ms)?;
+    put_pool(conn, &pool.name, &pool.region, &row).await?;
+    put_worker(conn, &pool.name, &pool.region, &claimed).await?;
+    put_grant(conn, pool, &grant, now_ms).await?;
+    Ok(lease)
+}
+
+async fn renew(
+    conn: &mut SqliteConnection,
+    lease: &Lease,
+    holder: &Holder,
+    terms: &LeaseTerms,
+    now_ms: u64,
+) -> Result<Lease, Fault> {
+    let (mut pool, mut worker) = leased(conn, lease).await?;
+    let longer = protocol::extend(&mut pool, &mut worker, lease, holder, terms, now_ms)?;
+    put_pool(conn, &lease.pool, &lease.region, &pool).await?;
+    put_worker(conn, &lease.pool, &lease.region, &worker).await?;
+    end_grant(conn, lease, worker.floor_ms).await?;
+    Ok(longer)
+}
+
+async fn release(
+    conn: &mut SqliteConnection,
+    lease: &Lease,
+    first_unused_ms: u64,
+    terms: &LeaseTerms,
+    now_ms: u64,
+) -> Result<(), Fault> {
+    let (pool, mut worker) = leased(conn, lease).await?;
+    let end_ms = protocol::release(&pool, &mut worker, lease, first_unused_ms, terms, now_ms)?;
+    put_worker(conn, &lease.pool, &lease.region, &worker).await?;
+    end_grant(conn, lease, end_ms).await
+}
+
+async fn revoke(conn: &mut SqliteConnection, pool: &WorkerPool, worker: u32) -> Result<(), Fault> {
+    let row = pool_row(conn, &pool.name, &pool.region).await?.ok_or_else(|| rules::no_pool(pool))?;
+    let known = worker_row(conn, &pool.name, &pool.region, worker).await?;
+    let barred = rules::revoke(pool, &row, worker, known)?;
+    put_worker(conn, &pool.name, &pool.region, &barred).await
+}
+
+async fn bump(conn: &mut SqliteConnection, pool: &WorkerPool, now_ms: u64) -> Result<(), Fault> {
+    let mut row = pool_row(conn, &pool.name, &pool.region).await?.ok_or_else(|| rules::no_pool(pool))?;
+    protocol::bump(&mut row, now_ms);
+    put_pool(conn, &pool.name, &pool.region, &row).await
+}
+
+async fn history(conn: &mut SqliteConnection, pool: &WorkerPool, at_ms: u64) -> Result<Vec<Grant>, Fault> {
+    // Later than any column can say: nobody.
+    let Ok(at_ms) = i64::try_from(at_ms) else { return Ok(Vec::new()) };
+    let rows = sqlx::query(
+        "SELECT worker, inc, epoch, instance, from_ms, to_ms FROM mintage_grant
+         WHERE pool = ? AND region = ? AND to_ms > ? AND from_ms <= ? ORDER BY worker, from_ms",
+    )
+    .bind(&pool.name)
+    .bind(&pool.region)
+    .bind(at_ms)
+    .bind(at_ms)
+    .fetch_all(conn)
+    .await?;
+    rows.iter().map(grant).collect()
+}
+
+/// The rows behind a lease.
+async fn leased(conn: &mut SqliteConnection, lease: &Lease) -> Result<(PoolRow, WorkerRow), Fault> {
+    let pool = pool_row(conn, &lease.pool, &lease.region).await?.ok_or_else(|| protocol::lost_worker(lease))?;
+    let worker = worker_row(conn, &lease.pool, &lease.region, lease.worker).await?;
+    Ok((pool, worker.ok_or_else(|| protocol::lost_worker(lease))?))
+}
+
+async fn pool_row(conn: &mut SqliteConnection, pool: &str, region: &str) -> Result<Option<PoolRow>, Fault> {
+    let regions = regions(conn, pool).await?;
+    Ok(regions.into_iter().find(|(name, _)| name == region).map(|(_, row)| row))
+}
+
+/// All regions of a pool, by name.
+async fn regions(conn: &mut SqliteConnection, pool: &str) -> Result<Vec<(String, PoolRow)>, Fault> {
+    let rows = sqlx::query(
+        "SELECT region, block_start, block_len, inc, floor_min_ms, window_max_ms, ahead_max_ms, guard_ms, granted_at_ms
+         FROM mintage_pool WHERE pool = ?",
+    )
+    .bind(pool)
+    .fetch_all(conn)
+    .await?;
+    rows.iter().map(|row| Ok((read::text(row, "region")?, pool_of(row)?))).collect()
+}
+
+fn pool_of(row: &SqliteRow) -> Result<PoolRow, Fault> {
+    let pool = PoolRow {
+        block_start: read::small(row, "block_start")?,
+        block_len: read::small(row, "block_len")?,
+        inc: read::number(row, "inc")?,
+        floor_min_ms: read::number(row, "floor_min_ms")?,
+        window_max_ms: read::number(row, "window_max_ms")?,
+        ahead_max_ms: read::number(row, "ahead_max_ms")?,
+        guard_ms: read::number(row, "guard_ms")?,
+        granted_at_ms: read::number(row, "granted_at_ms")?,
+    };
+    pool.sound()?;
+    Ok(pool)
+}
+
+async fn put_pool(conn: &mut SqliteConnection, pool: &str, region: &str, row: &PoolRow) -> Result<(), Fault> {
+    sqlx::query(
+        "INSERT INTO mintage_pool (pool, region, block_start, block_len, inc, floor_min_ms, window_max_ms, ahead_max_ms,
+                                   guard_ms, granted_at_ms)
+         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+         ON CONFLICT (pool, region) DO UPDATE
+         SET inc = excluded.inc, floor_min_ms = excluded.floor_min_ms, granted_at_ms = excluded.granted_at_ms",
+    )
+    .bind(pool)
+    .bind(region)
+    .bind(i64::from(row.block_start))
+    .bind(i64::from(row.block_len))
+    .bind(read::signed(row.inc, "a life of the store")?)
+    .bind(read::signed(row.floor_min_ms, "a time")?)
+    .bind(read::signed(row.window_max_ms, "a limit")?)
+    .bind(read::signed(row.ahead_max_ms, "a limit")?)
+    .bind(read::signed(row.guard_ms, "a limit")?)
+    .bind(read::signed(row.granted_at_ms, "a time")?)
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+async fn workers(conn: &mut SqliteConnection, pool: &str, region: &str) -> Result<Vec<WorkerRow>, Fault> {
+    let rows = sqlx::query(
+        "SELECT worker, inc, epoch, holder, instance, floor_ms, expires_ms, free_after_ms, revoked, holder_clock_ms, renewed_ms
+         FROM mintage_worker WHERE pool = ? AND region = ? ORDER BY worker",
+    )
+    .bind(pool)
+    .bind(region)
+    .fetch_all(conn)
+    .await?;
+    rows.iter().map(worker_of).collect()
+}
+
+async fn worker_row(
+    conn: &mut SqliteConnection,
+    pool: &str,
+    region: &str,
+    worker: u32,
+) -> Result<Option<WorkerRow>, Fault> {
+    let row = sqlx::query(
+        "SELECT worker, inc, epoch, holder, instance, floor_ms, expires_ms, free_after_ms, revoked, holder_clock_ms, renewed_ms
+         FROM mintage_worker WHERE pool = ? AND region = ? AND worker = ?",
+    )
+    .bind(pool)
+    .bind(region)
+    .bind(i64::from(worker))
+    .fetch_optional(conn)
+    .await?;
+    row.as_ref().map(worker_of).transpose()
+}
+
+fn worker_of(row: &SqliteRow) -> Result<WorkerRow, Fault> {
+    let worker = WorkerRow {
+        worker: read::small(row, "worker")?,
+        inc: read::number(row, "inc")?,
+        epoch: read::number(row, "epoch")?,
+        holder: read::token(row, "holder")?,
+        instance: read::text(row, "instance")?,
+        floor_ms: read::number(row, "floor_ms")?,
+        expires_ms: read::number(row, "expires_ms")?,
+        free_after_ms: read::number(row, "free_after_ms")?,
+        revoked: read::flag(row, "revoked")?,
+        holder_clock_ms: read::number(row, "holder_clock_ms")?,
+        renewed_ms: read::number(row, "renewed_ms")?,
+    };
+    worker.sound()?;
+    Ok(worker)
+}
+
+async fn put_worker(conn: &mut SqliteConnection, pool: &str, region: &str, row: &WorkerRow) -> Result<(), Fault> {
+    sqlx::query(
+        "INSERT OR REPLACE INTO mintage_worker (pool, region, worker, inc, epoch, holder, instance, floor_ms, expires_ms,
+                                                free_after_ms, revoked, holder_clock_ms, renewed_ms)
+         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+    )
+    .bind(pool)
+    .bind(region)
+    .bind(i64::from(row.worker))
+    .bind(read::signed(row.inc, "a life of the store")?)
+    .bind(read::signed(row.epoch, "a claim")?)
+    .bind(row.holder.map(|token| token.to_be_bytes().to_vec()))
+    .bind(&row.instance)
+    .bind(read::signed(row.floor_ms, "a time")?)
+    .bind(read::signed(row.expires_ms, "a time")?)
+    .bind(read::signed(row.free_after_ms, "a time")?)
+    .bind(row.revoked)
+    .bind(read::signed(row.holder_clock_ms, "a clock")?)
+    .bind(read::signed(row.renewed_ms, "a time")?)
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+fn grant(row: &SqliteRow) -> Result<Grant, Fault> {
+    let window = read::number(row, "from_ms")?..read::number(row, "to_ms")?;
+    let (worker, inc, epoch) = (read::small(row, "worker")?, read::number(row, "inc")?, read::number(row, "epoch")?);
+    Ok(Grant::new(worker, inc, epoch, read::text(row, "instance")?, window))
+}
+
+/// Writes a claim into the history, and deletes what is too old for it.
+async fn put_grant(conn: &mut SqliteConnection, pool: &WorkerPool, grant: &Grant, now_ms: u64) -> Result<(), Fault> {
+    sqlx::query(
+        "INSERT INTO mintage_grant (pool, region, worker, inc, epoch, instance, from_ms, to_ms) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+    )
+    .bind(&pool.name)
+    .bind(&pool.region)
+    .bind(i64::from(grant.worker))
+    .bind(read::signed(grant.inc, "a life of the store")?)
+    .bind(read::signed(grant.epoch, "a claim")?)
+    .bind(&grant.instance)
+    .bind(read::signed(grant.window.start, "a time")?)
+    .bind(read::signed(grant.window.end, "a time")?)
+    .execute(&mut *conn)
+    .await?;
+    sqlx::query("DELETE FROM mintage_grant WHERE pool = ? AND region = ? AND to_ms < ?")
+        .bind(&pool.name)
+        .bind(&pool.region)
+        .bind(read::signed(now_ms.saturating_sub(HISTORY_KEPT_MS), "a time")?)
+        .execute(conn)
+        .await?;
+    Ok(())
+}
+
+/// Moves the end of a lease's grant: renewed or released.
+async fn end_grant(conn: &mut SqliteConnection, lease: &Lease, end_ms: u64) -> Result<(), Fault> {
+    sqlx::query(
+        "UPDATE mintage_grant SET to_ms = ? WHERE pool = ? AND region = ? AND worker = ? AND inc = ? AND epoch = ?",
+    )
+    .bind(read::signed(end_ms, "a time")?)
+    .bind(&lease.pool)
+    .bind(&lease.region)
+    .bind(i64::from(lease.worker))
+    .bind(read::signed(lease.fence.inc, "a life of the store")?)
+    .bind(read::signed(lease.fence.epoch, "a claim")?)
+    .execute(conn)
+    .await?;
+    Ok(())
+}

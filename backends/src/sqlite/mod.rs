@@ -1,0 +1,294 @@
+//! A store in one SQLite database, for the processes of one machine.
+//!
+//! Every write is `BEGIN IMMEDIATE` … `COMMIT`, and its answer is believed only after the commit said ok: a write that answers
+//! with `RETURNING` outside a transaction can answer and then fail to commit. The rows are loaded, given to
+//! [`protocol`](mintage_core::protocol) and written back between the two.
+//!
+//! There is one connection. It is taken out of its slot for a call and put back only after a clean end of the transaction,
+//! so that a call that fails or is cut off closes it, and SQLite takes the open transaction back.
+
+mod error;
+mod format;
+mod lease;
+mod range;
+mod read;
+mod schema;
+
+use std::{
+    fmt,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use mintage_core::{
+    Clock, StoreError,
+    plugin::{Address, Backend, BackendFactory},
+};
+use sqlx::{
+    ConnectOptions,
+    sqlite::{SqliteConnectOptions, SqliteConnection, SqliteJournalMode, SqliteSynchronous},
+};
+use tokio::sync::{Mutex, MutexGuard};
+
+use self::error::Fault;
+use crate::{
+    identity::Identity,
+    rules::{self, refused, rolled_back, unavailable},
+    wait::Backoff,
+};
+
+/// How long SQLite itself waits for a lock before it says "busy". Short, because it waits in a thread that cannot be
+/// called back; the longer waiting is done by [`Backoff`], up to the store's timeout.
+const BUSY_MS: u64 = 50;
+
+/// Opens a transaction that may write. It is refused now or never: the lock is not taken later, when reads have been done.
+const WRITE: &str = "BEGIN IMMEDIATE";
+
+/// Opens a transaction that sees one state of the database.
+const READ: &str = "BEGIN";
+
+/// Ranges, leases and formats in one SQLite database; survives crashes and power loss; for the processes of one machine, on a local disk.
+///
+/// WAL mode needs shared memory between its users, so a network file system is refused or, worse, corrupts it. The disk must
+/// keep what it acknowledged (`synchronous` is FULL). A process that forks uses a store that it opened after the fork.
+pub struct SqliteStore {
+    path: PathBuf,
+    options: SqliteConnectOptions,
+    /// The file that was opened. Another one under its name is not this store.
+    identity: Identity,
+    idle: Mutex<Option<SqliteConnection>>,
+    clock: Arc<dyn Clock>,
+    timeout: Duration,
+}
+
+impl SqliteStore {
+    /// Opens the database at `path`, and makes it with its tables if it is not there. Its folder must exist.
+    ///
+    /// # Errors
+    /// `Refused` when the folder is missing, the database may not be written, cannot be switched to WAL, or was written by a
+    /// newer version; `Corrupt` when the file is no SQLite database; `Unavailable` when it stays locked for `timeout`.
+    pub async fn open(path: impl Into<PathBuf>, clock: Arc<dyn Clock>, timeout: Duration) -> Result<Self, StoreError> {
+        let path = path.into();
+        let options = SqliteConnectOptions::new()
+            .filename(&path)
+            .journal_mode(SqliteJournalMode::Wal)
+            .synchronous(SqliteSynchronous::Full)
+            // On macOS fsync alone stops at the disk's cache; elsewhere this changes nothing.
+            .pragma("fullfsync", "ON")
+            .busy_timeout(Duration::from_millis(BUSY_MS))
+            .disable_statement_logging();
+        Self::open_with(path, options, clock, timeout).await
+    }
+
+    async fn open_with(
+        path: PathBuf,
+        options: SqliteConnectOptions,
+        clock: Arc<dyn Clock>,
+        timeout: Duration,
+    ) -> Result<Self, StoreError> {
+        check_place(&path)?;
+        let opening = async {
+            // Only an opening makes the file: a call that finds it gone must say so.
+            let mut conn = connect(&options.clone().create_if_missing(true), &path).await?;
+            let identity = Identity::at(&path).map_err(|error| gone(&path).caused_by(error))?;
+            begin(&mut conn, WRITE).await.map_err(|error| error.at(&path))?;
+            schema::prepare(&mut conn).await.map_err(|fault| fault.at(&path))?;
+            sqlx::query("COMMIT").execute(&mut conn).await.map_err(|error| Fault::from(error).at(&path))?;
+            Ok((conn, identity))
+        };
+        let (conn, identity) = within(timeout, &path, opening).await?;
+        Ok(Self { path, options, identity, idle: Mutex::new(Some(conn)), clock, timeout })
+    }
+
+    /// Runs a whole call, cut off at the timeout: then the outcome is unknown, and the connection is closed.
+    async fn call<T>(&self, call: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
+        within(self.timeout, &self.path, call).await
+    }
+
+    /// Begins a transaction on the connection, opened anew if the last call lost it.
+    async fn begin(&self, how: &'static str) -> Result<Work<'_>, StoreError> {
+        let mut slot = self.idle.lock().await;
+        let mut conn = match slot.take() {
+            Some(conn) => conn,
+            None => connect(&self.options, &self.path).await?,
+        };
+        begin(&mut conn, how).await.map_err(|fault| fault.at(&self.path))?;
+        if Identity::at(&self.path).ok() != Some(self.identity) {
+            return Err(gone(&self.path));
+        }
+        // Read after the lock was waited for: a time from before could lie behind what others have been granted meanwhile.
+        let now_ms = rules::now_ms(&*self.clock)?;
+        Ok(Work { conn, slot, now_ms, path: &self.path })
+    }
+}
+
+impl fmt::Debug for SqliteStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SqliteStore").field("path", &self.path).field("timeout", &self.timeout).finish_non_exhaustive()
+    }
+}
+
+/// Opens `sqlite:PATH`.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SqliteFactory;
+
+impl SqliteFactory {
+    fn path(url: &str) -> Result<&Path, String> {
+        let path = url.strip_prefix("sqlite:").unwrap_or_default();
+        if path.is_empty() || path.starts_with("//") {
+            return Err(format!(
+                "{url:?}: write sqlite:PATH, such as sqlite:mintage.db or sqlite:/var/lib/app/mintage.db"
+            ));
+        }
+        if path == ":memory:" {
+            return Err(format!("{url:?} would survive nothing and be shared by nobody: write memory: for tests"));
+        }
+        if path.contains('?') || path.starts_with("file:") {
+            return Err(format!("{url:?}: a plain path is expected, without file: and without ? parameters"));
+        }
+        Ok(Path::new(path))
+    }
+}
+
+#[async_trait]
+impl BackendFactory for SqliteFactory {
+    fn url_scheme(&self) -> &'static str {
+        "sqlite"
+    }
+
+    fn promise(&self) -> &'static str {
+        "Ranges, leases and formats in one SQLite database; survives crashes and power loss; for the processes of one machine, on a local disk."
+    }
+
+    fn check(&self, url: &str) -> Result<(), String> {
+        Self::path(url).map(drop)
+    }
+
+    async fn open(&self, address: &Address) -> Result<Backend, StoreError> {
+        let path = address.folder.join(Self::path(&address.url).map_err(refused)?);
+        let timeout = Duration::from_millis(address.timeout_ms);
+        Ok(Backend::whole(SqliteStore::open(path, address.clock.clone(), timeout).await?))
+    }
+}
+
+/// An open transaction. Dropping it closes the connection, which takes the transaction back.
+struct Work<'a> {
+    conn: SqliteConnection,
+    slot: MutexGuard<'a, Option<SqliteConnection>>,
+    now_ms: u64,
+    path: &'a Path,
+}
+
+impl Work<'_> {
+    /// Commits and answers, or takes back and says why. No answer passes without its commit.
+    async fn end<T>(mut self, answer: Result<T, Fault>) -> Result<T, StoreError> {
+        match answer {
+            Ok(answer) => {
+                sqlx::query("COMMIT")
+                    .execute(&mut self.conn)
+                    .await
+                    .map_err(|error| Fault::from(error).at(self.path))?;
+                *self.slot = Some(self.conn);
+                Ok(answer)
+            }
+            Err(fault) => {
+                if sqlx::query("ROLLBACK").execute(&mut self.conn).await.is_ok() {
+                    *self.slot = Some(self.conn);
+                }
+                Err(fault.at(self.path))
+            }
+        }
+    }
+}
+
+/// Connects, again and again while the database is locked: switching to WAL does not wait for locks by itself.
+async fn connect(options: &SqliteConnectOptions, path: &Path) -> Result<SqliteConnection, StoreError> {
+    let mut backoff = Backoff::default();
+    let mut conn = loop {
+        match options.connect().await.map_err(Fault::from) {
+            Ok(conn) => break conn,
+            Err(fault) if fault.is_busy() => backoff.pause().await,
+            Err(fault) => return Err(fault.at(path)),
+        }
+    };
+    let mode: String = sqlx::query_scalar("PRAGMA journal_mode")
+        .fetch_one(&mut conn)
+        .await
+        .map_err(|error| Fault::from(error).at(path))?;
+    if mode != "wal" {
+        return Err(refused(format!(
+            "{}: SQLite cannot use WAL mode here (it stays in {mode:?} mode): put the database on a local disk",
+            path.display()
+        )));
+    }
+    Ok(conn)
+}
+
+async fn begin(conn: &mut SqliteConnection, how: &'static str) -> Result<(), Fault> {
+    let mut backoff = Backoff::default();
+    loop {
+        match sqlx::query(how).execute(&mut *conn).await.map_err(Fault::from) {
+            Ok(_) => return Ok(()),
+            Err(fault) if fault.is_busy() => backoff.pause().await,
+            Err(fault) => return Err(fault),
+        }
+    }
+}
+
+async fn within<T>(
+    timeout: Duration,
+    path: &Path,
+    call: impl Future<Output = Result<T, StoreError>>,
+) -> Result<T, StoreError> {
+    tokio::time::timeout(timeout, call).await.unwrap_or_else(|_| {
+        Err(unavailable(format!(
+            "{}: no answer within {} ms: another process holds a write lock, or the disk hangs. Whether the change was made is unknown",
+            path.display(),
+            timeout.as_millis()
+        )))
+    })
+}
+
+/// SQLite says "unable to open database file" to both of these.
+fn check_place(path: &Path) -> Result<(), StoreError> {
+    if path.is_dir() {
+        return Err(refused(format!("{} is a folder: name a file in it", path.display())));
+    }
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    if !folder.is_dir() {
+        return Err(refused(format!(
+            "{}: the folder {} does not exist: make it first",
+            path.display(),
+            folder.display()
+        )));
+    }
+    Ok(())
+}
+
+fn gone(path: &Path) -> StoreError {
+    rolled_back(format!(
+        "{} was deleted, moved or replaced while it was open: restore the database, then start this process again",
+        path.display()
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use mintage_core::{ManualClock, StoreErrorKind};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_database_that_may_not_be_written_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("ids.db");
+        let clock = Arc::new(ManualClock::at(1));
+        SqliteStore::open(&path, clock.clone(), Duration::from_secs(9)).await.unwrap();
+        let options = SqliteConnectOptions::new().filename(&path).read_only(true);
+        let error = SqliteStore::open_with(path, options, clock, Duration::from_secs(9)).await.unwrap_err();
+        assert_eq!(error.kind(), StoreErrorKind::Refused, "{error}");
+        assert!(error.to_string().contains("may not be written"), "{error}");
+    }
+}

@@ -1,0 +1,116 @@
+//! The tables, and which version of them a database has.
+
+use sqlx::{Row, sqlite::SqliteConnection};
+
+use super::error::Fault;
+use crate::rules::{corrupt, refused};
+
+/// What this code makes and understands. A database of a higher version is left alone.
+const VERSION: i64 = 1;
+
+/// Every name carries the prefix, so that the tables can stand in an application's own database.
+///
+/// `mintage_sequence.last` is one less than the next number, and -1 before number 0: the next number can be 2^63, which a
+/// signed column cannot hold, so the end of a sequence is an ordinary row with `last` = 9223372036854775807.
+///
+/// There is no column for the identity of the physical store: one file with `synchronous = FULL` does not forget what it
+/// committed, so only an operator's bump, after a backup was restored, begins a new life: `inc`.
+const TABLES: &str = "
+CREATE TABLE mintage_schema (version INTEGER NOT NULL CHECK (version > 0)) STRICT;
+INSERT INTO mintage_schema (version) VALUES (1);
+
+CREATE TABLE mintage_pool (
+    pool TEXT NOT NULL,
+    region TEXT NOT NULL,
+    block_start INTEGER NOT NULL CHECK (block_start >= 0),
+    block_len INTEGER NOT NULL CHECK (block_len > 0),
+    inc INTEGER NOT NULL CHECK (inc > 0),
+    floor_min_ms INTEGER NOT NULL CHECK (floor_min_ms >= 0),
+    window_max_ms INTEGER NOT NULL CHECK (window_max_ms > 0),
+    ahead_max_ms INTEGER NOT NULL CHECK (ahead_max_ms >= 0),
+    guard_ms INTEGER NOT NULL CHECK (guard_ms >= 0),
+    granted_at_ms INTEGER NOT NULL CHECK (granted_at_ms >= 0),
+    PRIMARY KEY (pool, region)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE mintage_worker (
+    pool TEXT NOT NULL,
+    region TEXT NOT NULL,
+    worker INTEGER NOT NULL CHECK (worker >= 0),
+    inc INTEGER NOT NULL CHECK (inc >= 0),
+    epoch INTEGER NOT NULL CHECK (epoch >= 0),
+    holder BLOB CHECK (holder IS NULL OR length(holder) = 16),
+    instance TEXT NOT NULL,
+    floor_ms INTEGER NOT NULL CHECK (floor_ms >= 0),
+    expires_ms INTEGER NOT NULL CHECK (expires_ms >= 0),
+    free_after_ms INTEGER NOT NULL CHECK (free_after_ms >= 0),
+    revoked INTEGER NOT NULL CHECK (revoked IN (0, 1)),
+    holder_clock_ms INTEGER NOT NULL CHECK (holder_clock_ms >= 0),
+    renewed_ms INTEGER NOT NULL CHECK (renewed_ms >= 0),
+    PRIMARY KEY (pool, region, worker)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE mintage_grant (
+    pool TEXT NOT NULL,
+    region TEXT NOT NULL,
+    worker INTEGER NOT NULL CHECK (worker >= 0),
+    inc INTEGER NOT NULL CHECK (inc > 0),
+    epoch INTEGER NOT NULL CHECK (epoch > 0),
+    instance TEXT NOT NULL,
+    from_ms INTEGER NOT NULL CHECK (from_ms >= 0),
+    to_ms INTEGER NOT NULL CHECK (to_ms >= from_ms),
+    PRIMARY KEY (pool, region, worker, inc, epoch)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX mintage_grant_by_end ON mintage_grant (pool, region, to_ms);
+
+CREATE TABLE mintage_sequence (
+    name TEXT NOT NULL PRIMARY KEY,
+    last INTEGER NOT NULL CHECK (last >= -1),
+    version INTEGER NOT NULL CHECK (version >= 0)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE mintage_range_key (
+    sequence TEXT NOT NULL,
+    key TEXT NOT NULL,
+    asked INTEGER NOT NULL CHECK (asked > 0),
+    first INTEGER NOT NULL CHECK (first >= 0),
+    last INTEGER NOT NULL CHECK (last >= first),
+    version INTEGER NOT NULL CHECK (version > 0),
+    made_ms INTEGER NOT NULL CHECK (made_ms >= 0),
+    PRIMARY KEY (sequence, key)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX mintage_range_key_by_time ON mintage_range_key (made_ms);
+CREATE INDEX mintage_range_key_by_version ON mintage_range_key (sequence, version);
+
+CREATE TABLE mintage_format (
+    entity TEXT NOT NULL PRIMARY KEY,
+    format TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+";
+
+/// Makes the tables, or checks that they are of a version this code understands. Needs a transaction that may write: of
+/// several processes that open an empty database at once, one makes them and the others find them.
+pub(super) async fn prepare(conn: &mut SqliteConnection) -> Result<(), Fault> {
+    let known: i64 =
+        sqlx::query_scalar("SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = 'mintage_schema'")
+            .fetch_one(&mut *conn)
+            .await?;
+    if known == 0 {
+        sqlx::raw_sql(TABLES).execute(conn).await?;
+        return Ok(());
+    }
+    let rows = sqlx::query("SELECT version FROM mintage_schema").fetch_all(conn).await?;
+    let [row] = rows.as_slice() else {
+        return Err(
+            corrupt(format!("mintage_schema has {} rows instead of one: restore the database", rows.len())).into()
+        );
+    };
+    match row.try_get::<i64, _>("version")? {
+        VERSION => Ok(()),
+        newer if newer > VERSION => Err(refused(format!(
+            "the database was written by a newer Mintage (schema {newer}, this one knows {VERSION}): use that version here too"
+        ))
+        .into()),
+        other => Err(corrupt(format!("mintage_schema says version {other}, which never existed: restore the database")).into()),
+    }
+}

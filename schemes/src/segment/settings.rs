@@ -1,0 +1,113 @@
+//! How a segment asks its store for numbers: the defaults, and the values that are refused.
+
+use std::num::NonZeroU32;
+
+use crate::TextForm;
+
+/// How a [`Segment`](crate::Segment) asks its store for numbers. The default suits most tables.
+///
+/// ```
+/// use mintage_schemes::SegmentSettings;
+/// use std::num::NonZeroU32;
+///
+/// let many = NonZeroU32::new(100_000).ok_or("not 0")?;
+/// let settings = SegmentSettings::default().range_len(many).refill_at(0.5)?.initial_ranges(1)?;
+/// assert!(settings.refill_at(1.5).is_err());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SegmentSettings {
+    pub(super) range_len: NonZeroU32,
+    pub(super) refill_at: f64,
+    pub(super) initial_ranges: u32,
+    pub(super) max_wait_ms: u64,
+    pub(super) text: TextForm,
+}
+
+impl SegmentSettings {
+    /// How many numbers one store trip brings: so many are lost by a crash, twice over.
+    pub const RANGE_LEN: NonZeroU32 = NonZeroU32::MIN.saturating_add(999);
+    /// The standby range is fetched when this share of the current one is left: time enough for a store to answer,
+    /// late enough that a process that mints little does not hold two ranges for nothing.
+    pub const REFILL_AT: f64 = 0.2;
+    /// How many ranges are fetched at the start: one to spend, one standing by.
+    pub const INITIAL_RANGES: u32 = 2;
+    /// Most ranges fetched at the start: all of them are lost by a crash, and each delays the start by a store trip.
+    pub const INITIAL_RANGES_MAX: u32 = 8;
+    /// How long `ready` waits for numbers, in milliseconds: as long as a person waits for a page.
+    pub const MAX_WAIT_MS: u64 = 5_000;
+
+    /// Asks for `len` numbers at a time. Fewer store trips, larger gaps after a crash.
+    #[must_use]
+    pub fn range_len(mut self, len: NonZeroU32) -> Self {
+        self.range_len = len;
+        self
+    }
+
+    /// Fetches the standby range when at most this share of the current one is left.
+    ///
+    /// 0 waits until nothing is left, so every range ends in a wait; 1 fetches at the first number.
+    ///
+    /// # Errors
+    /// [`SegmentFault::RefillAt`] outside `0..=1`.
+    pub fn refill_at(mut self, share: f64) -> Result<Self, SegmentFault> {
+        if !(0.0..=1.0).contains(&share) {
+            return Err(SegmentFault::RefillAt(share));
+        }
+        self.refill_at = share;
+        Ok(self)
+    }
+
+    /// Fetches so many ranges at the start. 1 for a process that mints a few numbers and ends.
+    ///
+    /// # Errors
+    /// [`SegmentFault::InitialRanges`] outside `1..=8`.
+    pub fn initial_ranges(mut self, count: u32) -> Result<Self, SegmentFault> {
+        if !(1..=Self::INITIAL_RANGES_MAX).contains(&count) {
+            return Err(SegmentFault::InitialRanges(count));
+        }
+        self.initial_ranges = count;
+        Ok(self)
+    }
+
+    /// Lets `ready` wait so long for numbers, in milliseconds. 0 looks once and does not wait.
+    #[must_use]
+    pub fn max_wait_ms(mut self, max_wait_ms: u64) -> Self {
+        self.max_wait_ms = max_wait_ms;
+        self
+    }
+
+    /// Writes and reads ids in this form.
+    #[must_use]
+    pub fn text(mut self, text: TextForm) -> Self {
+        self.text = text;
+        self
+    }
+}
+
+impl Default for SegmentSettings {
+    fn default() -> Self {
+        Self {
+            range_len: Self::RANGE_LEN,
+            refill_at: Self::REFILL_AT,
+            initial_ranges: Self::INITIAL_RANGES,
+            max_wait_ms: Self::MAX_WAIT_MS,
+            text: TextForm::Decimal,
+        }
+    }
+}
+
+/// A setting that makes no sense.
+#[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SegmentFault {
+    /// The share of a range at which the next one is fetched.
+    #[error("refill_at is {0}: write a share of the range from 0 to 1, such as 0.2 for a fifth")]
+    RefillAt(f64),
+    /// The number of ranges at the start.
+    #[error(
+        "initial_ranges is {0}: write 1 to {max}; 2 has one range to spend and one standing by",
+        max = SegmentSettings::INITIAL_RANGES_MAX
+    )]
+    InitialRanges(u32),
+}

@@ -1,0 +1,262 @@
+//! The ranges a segment holds, in the order they are spent, and the news about them.
+//!
+//! The standby range is the successor of the current one, so going over to it is one compare-and-swap, and there is no
+//! moment in which both look empty. Ranges come in at the far end only, under the lock that closing takes: a range is either
+//! sealed with the others or handed back to whoever fetched it.
+
+use std::{
+    iter::successors,
+    ops::Range,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
+    },
+};
+
+use arc_swap::ArcSwap;
+use mintage_core::{IdRange, MintError, RANGE_END, ReadyError, StoreError, StoreErrorKind};
+use tokio::sync::Notify;
+
+use super::run::{Run, Taken};
+
+/// How soon a fetch on its way may answer, for `Exhausted`: a store trip takes some milliseconds.
+const TRIP_MS_GUESS: u32 = 10;
+
+#[derive(Debug)]
+pub(super) struct Supply {
+    current: ArcSwap<Run>,
+    refill_at: f64,
+    /// No range will come any more, ever.
+    spent: AtomicBool,
+    /// In how many milliseconds the next fetch may bring something.
+    retry_ms: AtomicU32,
+    refills: AtomicU64,
+    ledger: Mutex<Ledger>,
+    /// Wakes the refill task.
+    wanted: Notify,
+    /// Wakes everybody who waits in `wait`.
+    changed: Notify,
+}
+
+#[derive(Debug)]
+struct Ledger {
+    /// Where the next range is put.
+    last: Arc<Run>,
+    closed: bool,
+    trouble: Option<Arc<StoreError>>,
+    /// Nobody fetches any more, although the segment is not closed.
+    deserted: bool,
+}
+
+impl Supply {
+    /// Holds one range.
+    pub(super) fn of(first: IdRange, refill_at: f64) -> Self {
+        let spent = first.end >= RANGE_END;
+        Self { spent: AtomicBool::new(spent), refills: AtomicU64::new(1), ..Self::around(Run::new(first, refill_at), refill_at) }
+    }
+
+    /// Holds nothing and never will.
+    pub(super) fn none() -> Self {
+        let supply = Self::around(Run::sealed(), 0.0);
+        supply.seal();
+        supply
+    }
+
+    fn around(run: Run, refill_at: f64) -> Self {
+        let last = Arc::new(run);
+        Self {
+            current: ArcSwap::new(Arc::clone(&last)),
+            refill_at,
+            spent: AtomicBool::new(false),
+            retry_ms: AtomicU32::new(TRIP_MS_GUESS),
+            refills: AtomicU64::new(0),
+            ledger: Mutex::new(Ledger { last, closed: false, trouble: None, deserted: false }),
+            wanted: Notify::new(),
+            changed: Notify::new(),
+        }
+    }
+
+    /// Takes 1 to `n` consecutive numbers.
+    #[inline]
+    pub(super) fn take(&self, n: u64) -> Result<Range<u64>, MintError> {
+        loop {
+            let run = self.current.load();
+            match run.take(n) {
+                Taken::Numbers { first, count, low } => {
+                    if low && run.successor().is_none() {
+                        self.wanted.notify_one();
+                    }
+                    return Ok(first..first + count);
+                }
+                Taken::Sealed => return Err(MintError::Closed),
+                Taken::Empty => {}
+            }
+            let shortage = self.shortage();
+            let Some(next) = run.successor() else { return Err(shortage) };
+            self.current.compare_and_swap(&run, Arc::clone(next));
+        }
+    }
+
+    /// What to say when there is no successor. Must be asked before looking for one: the last range is put in its place
+    /// before `spent` is set, so whoever sees `spent` first and no successor then knows that none will come.
+    fn shortage(&self) -> MintError {
+        if self.spent.load(Ordering::Acquire) {
+            MintError::Spent
+        } else {
+            MintError::Exhausted { retry_ms: self.retry_ms.load(Ordering::Relaxed) }
+        }
+    }
+
+    /// Whether a mint would succeed, or what it would say.
+    pub(super) fn outlook(&self) -> Result<(), MintError> {
+        let shortage = self.shortage();
+        let current = self.current.load();
+        if current.is_sealed() {
+            return Err(MintError::Closed);
+        }
+        if runs(&current).any(|run| run.left() > 0) { Ok(()) } else { Err(shortage) }
+    }
+
+    /// Waits until there are numbers or none can be hoped for.
+    pub(super) async fn wait(&self) -> Result<(), ReadyError> {
+        loop {
+            // Made before looking: what changes from here on wakes it.
+            let changed = self.changed.notified();
+            match self.outlook() {
+                Ok(()) => return Ok(()),
+                Err(MintError::Exhausted { .. }) if self.may_recover() => changed.await,
+                Err(kind) => return Err(self.complaint(kind)),
+            }
+        }
+    }
+
+    /// Whether waiting may help: not where a person must act first.
+    fn may_recover(&self) -> bool {
+        use StoreErrorKind::{Corrupt, FormatMismatch, Refused, RolledBack};
+        let ledger = self.ledger();
+        let lasting = |error: &Arc<StoreError>| {
+            matches!(error.kind(), Corrupt | FormatMismatch | Refused | RolledBack)
+        };
+        !ledger.deserted && !ledger.trouble.as_ref().is_some_and(lasting)
+    }
+
+    /// `kind`, and the store's last error behind it.
+    pub(super) fn complaint(&self, kind: MintError) -> ReadyError {
+        match self.trouble() {
+            Some(trouble) if matches!(kind, MintError::Exhausted { .. } | MintError::Spent) => {
+                ReadyError::with_source(kind, trouble)
+            }
+            _ => ReadyError::new(kind),
+        }
+    }
+
+    /// Whether the next range should be fetched: the current one is low and nothing stands by.
+    pub(super) fn is_wanting(&self) -> bool {
+        let current = self.current.load();
+        !self.is_spent() && current.is_low() && current.successor().is_none()
+    }
+
+    /// Waits until `is_wanting` may have become true, or the segment was closed.
+    pub(super) async fn wanted(&self) {
+        self.wanted.notified().await;
+    }
+
+    /// Puts a fresh range behind the last one, or hands it back if the segment was closed meanwhile.
+    pub(super) fn link(&self, range: IdRange) -> Result<(), IdRange> {
+        let mut ledger = self.ledger();
+        if ledger.closed {
+            return Err(range);
+        }
+        let ends = range.end >= RANGE_END;
+        let run = Arc::new(Run::new(range, self.refill_at));
+        ledger.last.follow_with(Arc::clone(&run));
+        ledger.last = run;
+        ledger.trouble = None;
+        drop(ledger);
+        self.refills.fetch_add(1, Ordering::Relaxed);
+        self.retry_ms.store(TRIP_MS_GUESS, Ordering::Relaxed);
+        if ends {
+            self.spent.store(true, Ordering::Release);
+        }
+        self.changed.notify_waiters();
+        Ok(())
+    }
+
+    /// Takes in what a fetch at the start came to. Says whether another is worth while.
+    pub(super) fn stock(&self, fetched: Result<IdRange, StoreError>) -> bool {
+        match fetched {
+            Ok(range) => self.link(range).is_ok(),
+            Err(error) => {
+                self.fail(error, TRIP_MS_GUESS);
+                false
+            }
+        }
+    }
+
+    /// Notes that a fetch failed, and in how many milliseconds it is tried again.
+    pub(super) fn fail(&self, error: StoreError, retry_ms: u32) {
+        let spent = error.kind() == StoreErrorKind::Spent;
+        self.ledger().trouble = Some(Arc::new(error));
+        self.retry_ms.store(retry_ms, Ordering::Relaxed);
+        if spent {
+            self.spent.store(true, Ordering::Release);
+        }
+        self.changed.notify_waiters();
+    }
+
+    /// Notes that the refill task ended without being asked to. Numbers held can still be minted.
+    pub(super) fn desert(&self) {
+        let mut ledger = self.ledger();
+        if ledger.closed {
+            return;
+        }
+        ledger.deserted = true;
+        ledger.trouble = Some(Arc::new(StoreError::new(
+            StoreErrorKind::Unavailable,
+            "the task that fetches ranges is gone: its tokio runtime was shut down, or the store panicked. Open the \
+             segment on a runtime that lives as long as it is used",
+        )));
+        drop(ledger);
+        self.changed.notify_waiters();
+    }
+
+    /// Makes minting impossible, and says what is unused of each range, in order. Nothing the second time.
+    pub(super) fn seal(&self) -> Vec<IdRange> {
+        let mut ledger = self.ledger();
+        ledger.closed = true;
+        let tails = runs(&self.current.load()).map(Run::seal).collect();
+        drop(ledger);
+        self.wanted.notify_one();
+        self.changed.notify_waiters();
+        tails
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        self.ledger().closed
+    }
+
+    pub(super) fn is_spent(&self) -> bool {
+        self.spent.load(Ordering::Acquire)
+    }
+
+    pub(super) fn remaining(&self) -> u64 {
+        runs(&self.current.load()).map(Run::left).sum()
+    }
+
+    pub(super) fn refills(&self) -> u64 {
+        self.refills.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn trouble(&self) -> Option<Arc<StoreError>> {
+        self.ledger().trouble.clone()
+    }
+
+    fn ledger(&self) -> MutexGuard<'_, Ledger> {
+        self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A range and those behind it.
+fn runs(first: &Run) -> impl Iterator<Item = &Run> {
+    successors(Some(first), |run| run.successor().map(Arc::as_ref))
+}

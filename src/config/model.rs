@@ -1,0 +1,172 @@
+//! What a config has decided, once nothing is wrong with it.
+
+use std::{collections::BTreeMap, fmt, ops::Range, path::PathBuf, sync::Arc};
+
+use mintage_core::{
+    LeaseTerms, PoolLimits, WorkerChoice,
+    plugin::{Needs, Place, SchemePlan, Setting},
+};
+
+use super::Problems;
+
+/// A config without faults: every name in it resolves, every number fits.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Checked {
+    /// The folder of the config file: relative paths start here.
+    pub folder: PathBuf,
+    /// `live` unless the config says otherwise.
+    pub realm: String,
+    /// The entities, in the order of the file.
+    pub entities: Vec<EntityConfig>,
+    /// The pools of worker ids, in the order of the file.
+    pub pools: Vec<PoolConfig>,
+    /// Which block of worker ids each region owns. No two overlap.
+    pub regions: BTreeMap<String, Range<u32>>,
+    /// The stores, in the order of the file.
+    pub stores: Vec<StoreConfig>,
+    /// The names of the secret keys.
+    pub keys: Vec<String>,
+    /// What deserves a second look.
+    pub warnings: Problems,
+}
+
+impl Checked {
+    /// An entity by name.
+    pub fn entity(&self, name: &str) -> Option<&EntityConfig> {
+        self.entities.iter().find(|entity| entity.name == name)
+    }
+
+    /// A pool by name.
+    pub fn pool(&self, name: &str) -> Option<&PoolConfig> {
+        self.pools.iter().find(|pool| pool.name == name)
+    }
+
+    /// A store by name.
+    pub fn store(&self, name: &str) -> Option<&StoreConfig> {
+        self.stores.iter().find(|store| store.name == name)
+    }
+}
+
+/// `[entities.NAME]`.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct EntityConfig {
+    /// Its name.
+    pub name: String,
+    /// The name of its scheme.
+    pub scheme: String,
+    /// The scheme, decided but not open.
+    pub plan: Arc<dyn SchemePlan>,
+    /// What the plan needs from the stores.
+    pub needs: Needs,
+    /// The store that keeps its format, and its ranges if it has any.
+    pub store: String,
+    /// `public = { … }` as written; its shape is right.
+    pub public: Option<Setting>,
+    /// Where it stands.
+    pub at: Place,
+}
+
+/// `[workers.NAME]`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PoolConfig {
+    /// Its name.
+    pub name: String,
+    /// The store that grants its leases.
+    pub store: String,
+    /// The region of this process, where there are several.
+    pub region: Option<String>,
+    /// The worker ids it may lease: its region's, else all that the narrowest layout has room for. Empty where there is no
+    /// region and no entity uses the pool.
+    pub block: Range<u32>,
+    /// Which of them the entities ask for: one for all, because a process holds one lease of a pool.
+    pub which: WorkerChoice,
+    /// The times of a lease.
+    pub lease: LeaseTimes,
+    /// What this process is called, if the environment or the config says so.
+    pub instance: Option<String>,
+    /// Where it stands.
+    pub at: Place,
+}
+
+/// `lease = { … }` of a pool: `renew < stop < ttl ≤ window`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LeaseTimes {
+    /// After how long without renewal others may claim the worker id.
+    pub ttl_ms: u64,
+    /// How often it is renewed.
+    pub renew_ms: u64,
+    /// How much time a grant holds.
+    pub window_ms: u64,
+    /// How far after the store's now a window may start.
+    pub max_ahead_ms: u64,
+    /// How far a failed-over store's clock may be behind its predecessor's.
+    pub guard_ms: u64,
+    /// How long a worker id rests after a release.
+    pub quarantine_ms: u64,
+    /// The strict rule: how long after sending a renewal that was not answered minting stops.
+    pub stop_ms: Option<u64>,
+}
+
+impl Default for LeaseTimes {
+    fn default() -> Self {
+        let (terms, limits) = (LeaseTerms::default(), PoolLimits::default());
+        Self {
+            ttl_ms: terms.ttl_ms,
+            renew_ms: 3_000,
+            window_ms: terms.window_ms,
+            max_ahead_ms: terms.max_ahead_ms,
+            guard_ms: limits.guard_ms,
+            quarantine_ms: terms.quarantine_ms,
+            stop_ms: None,
+        }
+    }
+}
+
+impl LeaseTimes {
+    /// What is asked of the store with each claim and renewal.
+    pub fn terms(&self) -> LeaseTerms {
+        LeaseTerms::new(self.window_ms, self.ttl_ms, self.quarantine_ms, self.max_ahead_ms)
+    }
+
+    /// What the store fixes when the pool is made.
+    pub fn limits(&self) -> PoolLimits {
+        PoolLimits::new(self.window_ms, self.max_ahead_ms, self.guard_ms)
+    }
+}
+
+/// `[stores.NAME]`.
+#[derive(Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct StoreConfig {
+    /// Its name.
+    pub name: String,
+    /// Its URL, the environment already asked.
+    pub url: String,
+    /// How long one call may take.
+    pub timeout_ms: u64,
+    /// Where it stands.
+    pub at: Place,
+}
+
+impl StoreConfig {
+    /// What stands before the colon of the URL: the kind of store.
+    pub fn url_scheme(&self) -> &str {
+        self.url.split_once(':').map_or("", |(scheme, _)| scheme)
+    }
+}
+
+/// Shows the kind of store only: a URL from the environment may hold a password.
+impl fmt::Debug for StoreConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StoreConfig")
+            .field("name", &self.name)
+            .field("url", &format_args!("{}:…", self.url_scheme()))
+            .field("timeout_ms", &self.timeout_ms)
+            .field("at", &self.at)
+            .finish()
+    }
+}

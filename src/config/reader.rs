@@ -1,0 +1,283 @@
+//! What the values of a config mean together: which names resolve, what fits into what.
+//!
+//! It reads on after a fault, so that everything is told at once. Values out of shape count as absent here; the shape
+//! pass has told them, and whatever this pass says of the same path is dropped.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use mintage_core::plugin::{Catalog, Place, Problem, SchemeFactory, Setting, Settings, Value};
+
+use super::{
+    Checked, Config, ConfigErrors, Environment, EntityConfig, Problems,
+    keys::{ENTITY_NAME, Grammar, NAME, REALM},
+    shape,
+    tree::join,
+    words,
+};
+
+mod pools;
+mod public;
+mod stores;
+
+/// The realm of a config that names none.
+const REALM_DEFAULT: &str = "live";
+
+/// Checks the whole config.
+///
+/// # Errors
+/// Everything that is wrong with it.
+pub(super) fn check(
+    config: &Config,
+    catalog: &Catalog,
+    environment: &Environment,
+    now_ms: u64,
+) -> Result<Checked, ConfigErrors> {
+    let mut told = config.unreadable.clone();
+    shape::check(&config.table, catalog, &mut told);
+    let mut reader = Reader { config, catalog, environment, now_ms, problems: Vec::new() };
+    let mut checked = reader.config();
+    let told_paths: BTreeSet<String> = told.iter().map(|problem| problem.path.clone()).collect();
+    for problem in reader.problems {
+        if !told_paths.contains(&problem.path) && !told.contains(&problem) {
+            told.push(problem);
+        }
+    }
+    let (warnings, refusals): (Vec<Problem>, Vec<Problem>) = told.into_iter().partition(|problem| problem.warning);
+    checked.warnings = Problems::new(&config.file, warnings);
+    if refusals.is_empty() {
+        return Ok(checked);
+    }
+    Err(ConfigErrors::new(Problems::new(&config.file, refusals), checked.warnings))
+}
+
+struct Reader<'c> {
+    config: &'c Config,
+    catalog: &'c Catalog,
+    environment: &'c Environment,
+    now_ms: u64,
+    problems: Vec<Problem>,
+}
+
+/// A table by a name of the owner's choice, such as `[stores.main]`.
+#[derive(Clone)]
+struct Block<'c> {
+    name: &'c str,
+    path: String,
+    at: Place,
+    table: &'c [(String, Setting)],
+}
+
+/// What the entities' references may name.
+struct Known<'c> {
+    stores: Vec<&'c str>,
+    keys: Vec<&'c str>,
+}
+
+impl<'c> Reader<'c> {
+    fn config(&mut self) -> Checked {
+        self.version();
+        let realm = self.realm();
+        let stores: Vec<Block<'c>> = self.blocks("stores", &NAME);
+        let keys = self.blocks("keys", &NAME);
+        let known = Known { stores: self.names("stores"), keys: self.names("keys") };
+        if known.stores.is_empty() {
+            self.refuse("stores", None, "no store: add the lines `[stores.main]` and `url = \"sqlite:mintage.db\"`");
+        }
+        for key in &keys {
+            self.master(key);
+        }
+        let entities = self.entities(&known);
+        self.sequences(&entities);
+        let regions = self.regions();
+        let pools = self.pools(&known, &entities, &regions);
+        Checked {
+            folder: self.config.folder.clone(),
+            realm,
+            pools,
+            regions: regions.into_iter().map(|(name, region)| (name.to_owned(), region)).collect(),
+            stores: stores.iter().filter_map(|block| self.store(block)).collect(),
+            keys: keys.iter().map(|block| block.name.to_owned()).collect(),
+            entities,
+            warnings: Problems::default(),
+        }
+    }
+
+    fn version(&mut self) {
+        if self.root("version").is_none() {
+            self.refuse("version", None, "missing: write `version = 1` as the first line");
+        }
+    }
+
+    fn realm(&mut self) -> String {
+        let Some(setting) = self.root("realm") else { return REALM_DEFAULT.to_owned() };
+        let Value::Text(realm) = &setting.value else { return REALM_DEFAULT.to_owned() };
+        if !REALM.fits(realm) {
+            self.refuse("realm", Some(setting.at), format!("{} is no realm: write {}", words::quoted(realm), REALM.words));
+        }
+        realm.clone()
+    }
+
+    fn entities(&mut self, known: &Known<'c>) -> Vec<EntityConfig> {
+        let blocks = self.blocks("entities", &ENTITY_NAME);
+        if self.names("entities").is_empty() {
+            let message = "no entity: add one, such as the lines `[entities.users]` and `scheme = \"uuidv7\"`";
+            self.refuse("entities", self.root("entities").map(|setting| setting.at), message);
+        }
+        let mut prefixes = BTreeMap::new();
+        blocks
+            .iter()
+            .filter_map(|block| {
+                self.public(block, known, &mut prefixes);
+                self.entity(block, known)
+            })
+            .collect()
+    }
+
+    fn entity(&mut self, block: &Block<'c>, known: &Known<'c>) -> Option<EntityConfig> {
+        let store = self.store_of(block, known);
+        let factory = self.scheme(block)?;
+        let mut settings = self.settings(block);
+        let refusals = settings.refusals();
+        let plan = factory.plan(&mut settings);
+        if plan.is_none() && settings.refusals() == refusals {
+            settings.refuse("", format!("the scheme {} cannot use these settings and does not say why", factory.name()));
+        }
+        let plan = plan?;
+        Some(EntityConfig {
+            name: block.name.to_owned(),
+            scheme: factory.name().to_owned(),
+            needs: plan.needs(),
+            plan,
+            // Empty after a fault, and then nobody sees it.
+            store: store.unwrap_or_default(),
+            public: block.setting("public").cloned(),
+            at: block.at,
+        })
+    }
+
+    fn scheme(&mut self, block: &Block<'c>) -> Option<&'c dyn SchemeFactory> {
+        let catalog = self.catalog;
+        let known: Vec<&str> = catalog.schemes().iter().map(|factory| factory.name()).collect();
+        let Some(setting) = block.setting("scheme") else {
+            let message = format!("missing: write `scheme = \"…\"`, one of {}", words::listed(&known));
+            self.refuse(&join(&block.path, "scheme"), Some(block.at), message);
+            return None;
+        };
+        let Value::Text(name) = &setting.value else { return None };
+        let factory = catalog.schemes().iter().find(|factory| factory.name() == name);
+        if factory.is_none() {
+            self.refuse(&join(&block.path, "scheme"), Some(setting.at), words::unknown("scheme", name, &known));
+        }
+        factory.map(|factory| factory.as_ref())
+    }
+
+    /// Two entities on one sequence would share its numbers: never the same one twice, but hardly what was meant.
+    fn sequences(&mut self, entities: &[EntityConfig]) {
+        let mut owners: BTreeMap<(&str, String), &str> = BTreeMap::new();
+        for entity in entities {
+            let Some(sequence) = entity.needs.sequence.as_ref().filter(|_| !entity.store.is_empty()) else { continue };
+            let Some(owner) = owners.get(&(entity.store.as_str(), sequence.name.clone())) else {
+                owners.insert((&entity.store, sequence.name.clone()), &entity.name);
+                continue;
+            };
+            let message = format!(
+                "{} in store {} is the sequence of entity {owner} already: give this entity a sequence of its own",
+                words::quoted(&sequence.name),
+                entity.store,
+            );
+            let path = join("entities", &entity.name);
+            let named = self.block("entities", &entity.name).and_then(|block| block.setting("sequence"));
+            match named {
+                Some(setting) => self.refuse(&join(&path, "sequence"), Some(setting.at), message),
+                None => self.refuse(&path, Some(entity.at), message),
+            }
+        }
+    }
+
+    /// The store a table names, or the only one there is.
+    fn store_of(&mut self, block: &Block<'c>, known: &Known<'c>) -> Option<String> {
+        let path = join(&block.path, "store");
+        match block.setting("store").map(|setting| (&setting.value, setting.at)) {
+            Some((Value::Text(name), at)) => self.known_name("store", name, &known.stores, &path, at),
+            Some(_) => None,
+            None => match known.stores.as_slice() {
+                [] => None,
+                [only] => Some((*only).to_owned()),
+                several => {
+                    let message = format!("missing: there are several stores, so write `store = \"…\"`, one of {}", words::listed(several));
+                    self.refuse(&path, Some(block.at), message);
+                    None
+                }
+            },
+        }
+    }
+
+    /// A name that must be one of `known`; told otherwise.
+    fn known_name(&mut self, what: &str, name: &str, known: &[&str], path: &str, at: Place) -> Option<String> {
+        if known.contains(&name) {
+            return Some(name.to_owned());
+        }
+        self.refuse(path, Some(at), words::unknown(what, name, known));
+        None
+    }
+
+    /// The tables of a section, in the order of the file; names out of grammar are told.
+    fn blocks(&mut self, section: &str, grammar: &Grammar) -> Vec<Block<'c>> {
+        let blocks: Vec<Block<'c>> = self.tables(section).collect();
+        for block in &blocks {
+            if !grammar.fits(block.name) {
+                let message = format!("{} cannot be used as a name here: write {}", words::quoted(block.name), grammar.words);
+                self.refuse(&block.path, Some(block.at), message);
+            }
+        }
+        blocks
+    }
+
+    fn block(&self, section: &str, name: &str) -> Option<Block<'c>> {
+        self.tables(section).find(|block| block.name == name)
+    }
+
+    /// The names in a section, those of broken tables too.
+    fn names(&self, section: &str) -> Vec<&'c str> {
+        self.entries(section).iter().map(|(name, _)| name.as_str()).collect()
+    }
+
+    fn tables(&self, section: &str) -> impl Iterator<Item = Block<'c>> {
+        self.entries(section).iter().filter_map(|(name, setting)| match &setting.value {
+            Value::Table(table) => Some(Block { name, path: join(section, name), at: setting.at, table }),
+            _ => None,
+        })
+    }
+
+    fn entries(&self, section: &str) -> &'c [(String, Setting)] {
+        match self.root(section).map(|setting| &setting.value) {
+            Some(Value::Table(table)) => table,
+            _ => &[],
+        }
+    }
+
+    fn root(&self, key: &str) -> Option<&'c Setting> {
+        self.config.table.iter().find(|(name, _)| name == key).map(|(_, setting)| setting)
+    }
+
+    fn settings<'s>(&'s mut self, block: &Block<'s>) -> Settings<'s> {
+        Settings::new(block.path.clone(), Some(block.at), block.table, &mut self.problems, self.now_ms)
+    }
+
+    fn refuse(&mut self, path: &str, at: Option<Place>, message: impl Into<String>) {
+        self.problems.push(Problem { path: path.to_owned(), at, message: message.into(), warning: false });
+    }
+}
+
+impl<'c> Block<'c> {
+    fn setting(&self, key: &str) -> Option<&'c Setting> {
+        self.table.iter().find(|(name, _)| name == key).map(|(_, setting)| setting)
+    }
+
+    fn text(&self, key: &str) -> Option<(&'c str, Place)> {
+        match self.setting(key) {
+            Some(Setting { value: Value::Text(text), at }) => Some((text, *at)),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,199 @@
+//! `[stores.X]` and `[keys.X]`: where the environment may have its say, and where secrets would be tempting.
+
+use mintage_core::plugin::{Place, Setting, Value};
+
+use super::{Block, Reader};
+use crate::config::{
+    StoreConfig,
+    keys::{URL_SCHEMES_BY_FEATURE, URL_SCHEMES_LATER, VARIABLE},
+    tree::join,
+    words,
+};
+
+/// How long a call to a store may take where the config does not say.
+const TIMEOUT_MS: u64 = 10_000;
+/// Longest timeout, in milliseconds: an hour; beyond that a dead store would look like a slow one for good.
+const TIMEOUT_MAX_MS: u64 = 3_600_000;
+
+/// A URL, and the environment variable it was read from.
+struct Url<'c> {
+    text: &'c str,
+    variable: Option<&'c str>,
+    at: Place,
+}
+
+impl<'c> Reader<'c> {
+    pub(super) fn store(&mut self, block: &Block<'c>) -> Option<StoreConfig> {
+        let timeout_ms = self.timeout_ms(block);
+        let url = self.url(block)?;
+        self.url_opens(&join(&block.path, "url"), &url)?;
+        Some(StoreConfig { name: block.name.to_owned(), url: url.text.to_owned(), timeout_ms, at: block.at })
+    }
+
+    fn timeout_ms(&mut self, block: &Block<'c>) -> u64 {
+        let mut settings = self.settings(block);
+        let timeout_ms = settings.duration_ms("timeout").unwrap_or(TIMEOUT_MS);
+        if !(1..=TIMEOUT_MAX_MS).contains(&timeout_ms) {
+            let most = words::duration(TIMEOUT_MAX_MS);
+            settings.refuse("timeout", format!("{} lies outside 1ms to {most}", words::duration(timeout_ms)));
+        }
+        timeout_ms
+    }
+
+    fn url(&mut self, block: &Block<'c>) -> Option<Url<'c>> {
+        let path = join(&block.path, "url");
+        let Some(setting) = block.setting("url") else {
+            self.refuse(&path, Some(block.at), "missing: write `url = \"sqlite:mintage.db\"`");
+            return None;
+        };
+        match &setting.value {
+            Value::Text(url) => self.inline_url(&path, url, setting.at),
+            Value::Table(table) => {
+                let table = Block { name: "url", path, at: setting.at, table };
+                let default = table.text("default");
+                let default = default.and_then(|(url, at)| self.inline_url(&join(&table.path, "default"), url, at));
+                self.url_from_environment(&table, default)
+            }
+            _ => None,
+        }
+    }
+
+    /// A URL that stands in the file: it must not hold a secret.
+    fn inline_url(&mut self, path: &str, url: &'c str, at: Place) -> Option<Url<'c>> {
+        if holds_password(url) {
+            let message = "a password must not stand in the config: put the URL into an environment variable and write \
+                           `url = { env = \"MINTAGE_STORE\" }`";
+            self.refuse(path, Some(at), message);
+            return None;
+        }
+        Some(Url { text: url, variable: None, at })
+    }
+
+    fn url_from_environment(&mut self, table: &Block<'c>, default: Option<Url<'c>>) -> Option<Url<'c>> {
+        let Some((variable, at)) = self.variable(table) else {
+            if table.setting("env").is_none() {
+                let message = "missing: write `url = { env = \"MINTAGE_STORE\" }`, or the URL itself in quotes";
+                self.refuse(&join(&table.path, "env"), Some(table.at), message);
+            }
+            return None;
+        };
+        let environment = self.environment;
+        match environment.value(variable) {
+            Some(url) => Some(Url { text: url, variable: Some(variable), at }),
+            None if table.setting("default").is_none() => {
+                let message = format!(
+                    "the environment variable {variable} is not set: set it, or write a URL to use without it: `default = \
+                     \"sqlite:mintage.db\"`"
+                );
+                self.refuse(&join(&table.path, "env"), Some(at), message);
+                None
+            }
+            None => default,
+        }
+    }
+
+    /// Whether there is a store for the URL, and it likes the URL.
+    fn url_opens(&mut self, path: &str, url: &Url<'c>) -> Option<()> {
+        let catalog = self.catalog;
+        let known: Vec<&str> = catalog.backends().iter().map(|factory| factory.url_scheme()).collect();
+        let scheme = url.text.split_once(':').map(|(scheme, _)| scheme);
+        let fault = match catalog.backends().iter().find(|factory| Some(factory.url_scheme()) == scheme) {
+            Some(factory) => factory.check(url.text).err()?,
+            None => unknown_store(scheme, &known),
+        };
+        let origin = url.variable.map(|name| format!("from the environment variable {name}: ")).unwrap_or_default();
+        self.refuse(path, Some(url.at), format!("{origin}{fault}"));
+        None
+    }
+
+    /// `[keys.X]`: a file or an environment variable, not both.
+    pub(super) fn master(&mut self, block: &Block<'c>) {
+        let named = (block.setting("file"), block.setting("env"));
+        match named {
+            (Some(_), Some(env)) => {
+                self.refuse(&join(&block.path, "env"), Some(env.at), "a key comes from a file or from the environment: keep one");
+            }
+            (None, None) => {
+                let message = "says not where the key is: write `file = \"mintage.keys\"` or `env = \"MINTAGE_KEYS\"`";
+                self.refuse(&block.path, Some(block.at), message);
+            }
+            (Some(Setting { value: Value::Text(file), at }), None) if file.is_empty() => {
+                self.refuse(&join(&block.path, "file"), Some(*at), "empty: write the path of a file, such as \"mintage.keys\"");
+            }
+            (Some(_), None) => {}
+            (None, Some(_)) => {
+                self.variable(block);
+            }
+        }
+    }
+
+    /// `env = "…"` of a table. What is no name of a variable may be a secret, so it is not repeated.
+    fn variable(&mut self, table: &Block<'c>) -> Option<(&'c str, Place)> {
+        let (variable, at) = table.text("env")?;
+        if VARIABLE.fits(variable) {
+            return Some((variable, at));
+        }
+        self.refuse(&join(&table.path, "env"), Some(at), format!("write {}", VARIABLE.words));
+        None
+    }
+}
+
+fn unknown_store(scheme: Option<&str>, known: &[&str]) -> String {
+    let known_text = words::listed(known);
+    match scheme {
+        None => format!("a URL begins with the kind of store and a colon, such as \"sqlite:mintage.db\" (known: {known_text})"),
+        Some(scheme) if URL_SCHEMES_LATER.contains(&scheme) => {
+            format!("{scheme} stores are not in this version yet (known: {known_text})")
+        }
+        Some(scheme) if URL_SCHEMES_BY_FEATURE.contains(&scheme) => {
+            format!("{scheme} stores are not in this build (known: {known_text}): build it with the feature `{scheme}`")
+        }
+        Some(scheme) => words::unknown("kind of store", scheme, known),
+    }
+}
+
+/// Whether a URL has a password before its host, or a parameter that looks like one.
+fn holds_password(url: &str) -> bool {
+    let (before_query, query) = url.split_once('?').unwrap_or((url, ""));
+    let authority = before_query.split_once("//").map_or("", |(_, rest)| rest.split(['/', '#']).next().unwrap_or_default());
+    let in_authority = authority
+        .rsplit_once('@')
+        .and_then(|(user, _)| user.split_once(':'))
+        .is_some_and(|(_, password)| !password.is_empty());
+    let in_query = query.split(['&', '#']).filter_map(|pair| pair.split_once('=')).any(|(name, value)| {
+        let name = name.to_lowercase();
+        !value.is_empty() && ["password", "passwd", "pwd", "secret", "token"].iter().any(|word| name.contains(word))
+    });
+    in_authority || in_query
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn passwords_in_urls_are_seen() {
+        for with in [
+            "postgres://user:pass@host/db",
+            "postgres://user:p:a@host:5432/db?sslmode=require",
+            "redis://:pass@host",
+            "mysql://u:p@h#x",
+            "postgres://host/db?user=u&password=p",
+            "postgres://host/db?sslPassword=p",
+        ] {
+            assert!(holds_password(with), "{with}");
+        }
+        for without in [
+            "sqlite:mintage.db",
+            "sqlite:c:\\ids\\mintage.db",
+            "memory:",
+            "postgres://user@host:5432/db",
+            "postgres://user:@host/db",
+            "etcd://one:2379,two:2379/a@b",
+            "postgres://host/db?password=",
+            "",
+        ] {
+            assert!(!holds_password(without), "{without}");
+        }
+    }
+}

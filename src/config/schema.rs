@@ -1,0 +1,163 @@
+//! The JSON Schema (draft-07) of `mintage.toml`, from the key tables that the reader uses: what one takes, the other takes.
+//!
+//! Editors read it for completion and for faults as you type. What only the whole shows (a name that is not there, a
+//! layout of 65 bits) is the reader's alone.
+
+use mintage_core::plugin::{Catalog, Key, KeyKind, SchemeFactory};
+use serde_json::{Map, Value, json};
+
+use super::keys::{ENTITY, ENTITY_NAME, Grammar, INSTANCE, MASTER, NAME, POOL, PREFIX, PUBLIC, REALM, ROOT, STAGE, STORE, URL, VARIABLE};
+
+/// The schema for the schemes of `catalog`.
+pub fn schema(catalog: &Catalog) -> Value {
+    let mut schema = table(ROOT);
+    set(&mut schema, "$schema", json!("http://json-schema.org/draft-07/schema#"));
+    set(&mut schema, "title", json!("mintage.toml"));
+    set(&mut schema, "required", json!(["version", "entities", "stores"]));
+    let properties = &mut schema["properties"];
+    restrict(&mut properties["realm"], &REALM);
+    for (section, grammar, each) in [
+        ("entities", &ENTITY_NAME, json!({ "$ref": "#/definitions/entity" })),
+        ("workers", &NAME, pool()),
+        ("regions", &NAME, region()),
+        ("stores", &NAME, store()),
+        ("keys", &NAME, master()),
+    ] {
+        let about = properties[section]["description"].take();
+        properties[section] = named(grammar, each);
+        properties[section]["description"] = about;
+    }
+    for section in ["entities", "stores"] {
+        properties[section]["minProperties"] = json!(1);
+    }
+    schema["definitions"] = json!({ "entity": entity(catalog), "public": public() });
+    schema
+}
+
+/// Any entity: the keys of its scheme and no others.
+fn entity(catalog: &Catalog) -> Value {
+    let schemes = catalog.schemes();
+    let names: Vec<&str> = schemes.iter().map(|factory| factory.name()).collect();
+    let abouts: Vec<String> = schemes.iter().map(|factory| format!("{}: {}", factory.name(), factory.about())).collect();
+    let branches: Vec<Value> = schemes.iter().map(|factory| branch(factory.as_ref())).collect();
+    let mut entity = table(ENTITY);
+    if let Some(entity) = entity.as_object_mut() {
+        entity.remove("additionalProperties");
+        entity.insert("required".to_owned(), json!(["scheme"]));
+        // An empty list is not valid in draft-07; without schemes nothing is.
+        if !branches.is_empty() {
+            entity.insert("allOf".to_owned(), Value::Array(branches));
+        }
+    }
+    let about = format!("How its ids are made. {}", abouts.join(" "));
+    entity["properties"]["scheme"] = json!({ "enum": names, "description": about });
+    entity["properties"]["public"] = json!({ "$ref": "#/definitions/public" });
+    entity
+}
+
+fn branch(factory: &dyn SchemeFactory) -> Value {
+    let keys: Vec<Key> = ENTITY.iter().chain(factory.keys()).copied().collect();
+    let mut then = table(&keys);
+    then["properties"]["scheme"] = json!({ "const": factory.name(), "description": factory.about() });
+    then["properties"]["public"] = json!({ "$ref": "#/definitions/public" });
+    json!({
+        "if": { "properties": { "scheme": { "const": factory.name() } }, "required": ["scheme"] },
+        "then": then,
+    })
+}
+
+fn public() -> Value {
+    let mut public = table(PUBLIC);
+    public["description"] = json!(about_of(ENTITY, "public"));
+    restrict(&mut public["properties"]["prefix"], &PREFIX);
+    public["not"] = json!({ "required": ["digits", "stages"] });
+    let mut stage = table(STAGE);
+    stage["required"] = json!(["base", "lo", "hi"]);
+    public["properties"]["stages"]["items"] = stage;
+    public
+}
+
+fn pool() -> Value {
+    let mut pool = table(POOL);
+    restrict(&mut pool["properties"]["instance"], &INSTANCE);
+    pool
+}
+
+fn region() -> Value {
+    json!({
+        "type": "string",
+        "pattern": r"^(0|[1-9][0-9]*)\.\.[1-9][0-9]*$",
+        "description": "The first worker id of the region and one past its last, such as 0..256.",
+    })
+}
+
+fn store() -> Value {
+    let mut store = table(STORE);
+    store["required"] = json!(["url"]);
+    let mut from_environment = table(URL);
+    from_environment["required"] = json!(["env"]);
+    restrict(&mut from_environment["properties"]["env"], &VARIABLE);
+    store["properties"]["url"]["anyOf"] = json!([{ "type": "string", "pattern": "^[^:]+:" }, from_environment]);
+    store
+}
+
+fn master() -> Value {
+    let mut master = table(MASTER);
+    restrict(&mut master["properties"]["env"], &VARIABLE);
+    master["properties"]["file"]["minLength"] = json!(1);
+    master["oneOf"] = json!([{ "required": ["file"] }, { "required": ["env"] }]);
+    master
+}
+
+fn table(keys: &[Key]) -> Value {
+    let properties: Map<String, Value> = keys.iter().map(|key| (key.name.to_owned(), described(key))).collect();
+    json!({ "type": "object", "properties": properties, "additionalProperties": false })
+}
+
+fn named(grammar: &Grammar, each: Value) -> Value {
+    let mut names = json!({});
+    restrict(&mut names, grammar);
+    json!({ "type": "object", "propertyNames": names, "additionalProperties": each })
+}
+
+fn described(key: &Key) -> Value {
+    let mut schema = kind(key.kind);
+    set(&mut schema, "description", json!(key.about));
+    schema
+}
+
+fn kind(kind: KeyKind) -> Value {
+    match kind {
+        KeyKind::Text => json!({ "type": "string" }),
+        KeyKind::Time => json!({ "type": "string", "format": "date-time" }),
+        KeyKind::Duration => json!({ "type": "string", "pattern": "^(0|[1-9][0-9]*)(ms|s|m|h|d)$" }),
+        KeyKind::Integer(least, most) if least == most => json!({ "const": least }),
+        KeyKind::Integer(least, most) => json!({ "type": "integer", "minimum": least, "maximum": most }),
+        KeyKind::Fraction(least, most) => json!({ "type": "number", "minimum": least, "maximum": most }),
+        KeyKind::Flag => json!({ "type": "boolean" }),
+        KeyKind::Choice(choices) => json!({ "enum": choices }),
+        KeyKind::Texts => json!({ "type": "array", "items": { "type": "string" } }),
+        KeyKind::Table(keys) => table(keys),
+        KeyKind::Named(keys) => json!({ "type": "object", "additionalProperties": table(keys) }),
+        KeyKind::Tables(keys) => json!({ "type": "array", "items": table(keys) }),
+        KeyKind::OneOf(kinds) => json!({ "anyOf": kinds.iter().map(|one| self::kind(*one)).collect::<Vec<_>>() }),
+        // A kind this version does not know restricts nothing.
+        _ => json!({}),
+    }
+}
+
+fn restrict(schema: &mut Value, grammar: &Grammar) {
+    set(schema, "pattern", json!(grammar.pattern));
+    set(schema, "minLength", json!(grammar.length.start()));
+    set(schema, "maxLength", json!(grammar.length.end()));
+}
+
+fn set(schema: &mut Value, key: &str, value: Value) {
+    if let Some(schema) = schema.as_object_mut() {
+        schema.insert(key.to_owned(), value);
+    }
+}
+
+fn about_of(keys: &[Key], name: &str) -> &'static str {
+    keys.iter().find(|key| key.name == name).map_or("", |key| key.about)
+}

@@ -1,0 +1,289 @@
+//! Whether a table has only the keys it may have, and each the right kind of value: told for the whole file at once.
+//!
+//! What values mean together (does that store exist, does the block fit) is not asked here.
+
+use mintage_core::plugin::{Catalog, Key, KeyKind, Problem, SchemeFactory, Setting, Value, parse_duration_ms};
+
+use super::{
+    keys::{ENTITY, ENTITY_LATER, MASTER, POOL, POOL_LATER, ROOT, ROOT_LATER, STORE, STORE_LATER},
+    tree::join,
+    words,
+};
+
+/// Says what is wrong with a key that is not in its table, given the names that are.
+type Stranger<'f> = &'f dyn Fn(&str, &Setting, &[&str]) -> String;
+
+/// Notes what is out of shape in the whole file.
+pub(super) fn check(root: &[(String, Setting)], catalog: &Catalog, problems: &mut Vec<Problem>) {
+    let mut shape = Shape { problems };
+    for (name, setting) in root {
+        match name.as_str() {
+            "entities" => shape.named(name, setting, &mut |shape, path, table| shape.entity(path, table, catalog)),
+            "workers" => shape.named(name, setting, &mut |shape, path, table| {
+                shape.table(path, table, POOL, &|key, _, known| later_or_unknown(key, POOL_LATER, known));
+            }),
+            "stores" => shape.named(name, setting, &mut |shape, path, table| {
+                shape.table(path, table, STORE, &|key, _, known| later_or_unknown(key, STORE_LATER, known));
+            }),
+            "keys" => shape.named(name, setting, &mut |shape, path, table| shape.table(path, table, MASTER, &secret_or_unknown)),
+            "regions" => shape.regions(setting),
+            _ => shape.entry("", name, setting, ROOT, &|key, _, known| later_or_unknown(key, ROOT_LATER, known)),
+        }
+    }
+}
+
+struct Shape<'p> {
+    problems: &'p mut Vec<Problem>,
+}
+
+impl Shape<'_> {
+    /// Tables by any name.
+    fn named(&mut self, path: &str, setting: &Setting, each: &mut dyn FnMut(&mut Self, &str, &[(String, Setting)])) {
+        let Value::Table(tables) = &setting.value else {
+            return self.refuse(path, setting, format!("tables such as [{path}.main] were expected, found {}", setting.value.kind()));
+        };
+        for (name, inner) in tables {
+            let path = join(path, name);
+            match &inner.value {
+                Value::Table(table) => each(self, &path, table),
+                other => self.refuse(&path, inner, format!("a table was expected, found {}", other.kind())),
+            }
+        }
+    }
+
+    fn regions(&mut self, setting: &Setting) {
+        let Value::Table(regions) = &setting.value else {
+            return self.refuse("regions", setting, format!("a table was expected, found {}", setting.value.kind()));
+        };
+        for (name, block) in regions {
+            self.value(&join("regions", name), block, KeyKind::Text);
+        }
+    }
+
+    fn entity(&mut self, path: &str, table: &[(String, Setting)], catalog: &Catalog) {
+        let scheme = table.iter().find(|(name, _)| name == "scheme").map(|(_, setting)| &setting.value);
+        let factory = match scheme {
+            Some(Value::Text(scheme)) => catalog.schemes().iter().find(|factory| factory.name() == scheme),
+            _ => None,
+        };
+        let Some(factory) = factory else {
+            // Without a scheme nobody can say which other keys belong here.
+            let common = table.iter().filter(|(name, _)| ENTITY.iter().any(|key| key.name == name));
+            return common.for_each(|(name, setting)| self.entry(path, name, setting, ENTITY, &|_, _, _| String::new()));
+        };
+        let keys: Vec<Key> = ENTITY.iter().chain(factory.keys()).copied().collect();
+        self.table(path, table, &keys, &|key, _, known| stranger_in_entity(key, factory.as_ref(), catalog, known));
+    }
+
+    fn table(&mut self, path: &str, table: &[(String, Setting)], keys: &[Key], stranger: Stranger<'_>) {
+        for (name, setting) in table {
+            self.entry(path, name, setting, keys, stranger);
+        }
+    }
+
+    fn entry(&mut self, path: &str, name: &str, setting: &Setting, keys: &[Key], stranger: Stranger<'_>) {
+        let path = join(path, name);
+        match keys.iter().find(|key| key.name == name) {
+            Some(key) => self.value(&path, setting, key.kind),
+            None => {
+                let known: Vec<&str> = keys.iter().map(|key| key.name).collect();
+                self.refuse(&path, setting, stranger(name, setting, &known));
+            }
+        }
+    }
+
+    fn value(&mut self, path: &str, setting: &Setting, kind: KeyKind) {
+        match (kind, &setting.value) {
+            (KeyKind::Table(keys), Value::Table(table)) => {
+                self.table(path, table, keys, &|key, _, known| later_or_unknown(key, &[], known));
+            }
+            (KeyKind::Named(keys), Value::Table(tables)) => {
+                for (name, inner) in tables {
+                    self.value(&join(path, name), inner, KeyKind::Table(keys));
+                }
+            }
+            (KeyKind::Tables(keys), Value::List(items)) => {
+                for (position, item) in items.iter().enumerate() {
+                    self.value(&format!("{path}[{position}]"), item, KeyKind::Table(keys));
+                }
+            }
+            (KeyKind::OneOf(kinds), _) => self.one_of(path, setting, kinds),
+            _ => {
+                if let Some(fault) = fault(kind, &setting.value) {
+                    self.refuse(path, setting, fault);
+                }
+            }
+        }
+    }
+
+    /// The complaints of the alternative that has the right type; the list of all where none has.
+    fn one_of(&mut self, path: &str, setting: &Setting, kinds: &'static [KeyKind]) {
+        let mut complaints: Option<Vec<Problem>> = None;
+        for kind in kinds.iter().filter(|kind| type_fits(**kind, &setting.value)) {
+            let mut found = Vec::new();
+            Shape { problems: &mut found }.value(path, setting, *kind);
+            if found.is_empty() {
+                return;
+            }
+            complaints.get_or_insert(found);
+        }
+        match complaints {
+            Some(found) => self.problems.extend(found),
+            None => {
+                let fault = format!("{} was expected, found {}", expected(KeyKind::OneOf(kinds)), setting.value.kind());
+                self.refuse(path, setting, fault);
+            }
+        }
+    }
+
+    fn refuse(&mut self, path: &str, setting: &Setting, message: String) {
+        self.problems.push(Problem { path: path.to_owned(), at: Some(setting.at), message, warning: false });
+    }
+}
+
+/// What is wrong with a single value of `kind`.
+fn fault(kind: KeyKind, value: &Value) -> Option<String> {
+    let fault = match (kind, value) {
+        (KeyKind::Text, Value::Text(_)) | (KeyKind::Flag, Value::Flag(_)) => return None,
+        (KeyKind::Time, Value::Text(text) | Value::Time(text)) if is_time(text) => return None,
+        (KeyKind::Time, Value::Text(text) | Value::Time(text)) => {
+            format!("{} is not a time with its zone: write it as \"2026-01-01T00:00:00Z\"", words::quoted(text))
+        }
+        (KeyKind::Duration, Value::Text(text)) if parse_duration_ms(text).is_some() => return None,
+        (KeyKind::Duration, Value::Text(text)) => format!(
+            "{} is not a duration: write a whole number and ms, s, m, h or d, such as \"10ms\"",
+            words::quoted(text)
+        ),
+        (KeyKind::Integer(least, most), Value::Integer(number)) if (least..=most).contains(number) => return None,
+        (KeyKind::Integer(least, most), Value::Integer(number)) if least == most => {
+            format!("{number} is not known to this version: write {least}")
+        }
+        (KeyKind::Integer(least, most), Value::Integer(number)) => format!("{number} lies outside {least} to {most}"),
+        (KeyKind::Integer(..), Value::Text(text)) => {
+            format!("{} is a text: write the number without quotes", words::quoted(text))
+        }
+        (KeyKind::Fraction(least, most), Value::Fraction(number)) if (least..=most).contains(number) => return None,
+        (KeyKind::Fraction(least, most), Value::Fraction(number)) => format!("{number} lies outside {least} to {most}"),
+        (KeyKind::Fraction(least, most), Value::Integer(number)) => {
+            // Bounds of fractions are small; a number too large for i32 lies outside any of them.
+            if i32::try_from(*number).is_ok_and(|number| (least..=most).contains(&f64::from(number))) {
+                return None;
+            }
+            format!("{number} lies outside {least} to {most}")
+        }
+        (KeyKind::Choice(choices), Value::Text(text)) if choices.contains(&text.as_str()) => return None,
+        (KeyKind::Choice(choices), Value::Text(text)) => format!(
+            "{} is not one of {}{}",
+            words::quoted(text),
+            words::listed(choices),
+            words::did_you_mean(text, choices)
+        ),
+        (KeyKind::Texts, Value::List(items)) if items.iter().all(|item| matches!(item.value, Value::Text(_))) => return None,
+        (KeyKind::Texts, Value::List(_)) => "every item of the list must be a text in quotes".to_owned(),
+        _ => format!("{} was expected, found {}", expected(kind), value.kind()),
+    };
+    Some(fault)
+}
+
+fn type_fits(kind: KeyKind, value: &Value) -> bool {
+    match (kind, value) {
+        (KeyKind::Text | KeyKind::Duration | KeyKind::Choice(_), Value::Text(_))
+        | (KeyKind::Time, Value::Text(_) | Value::Time(_))
+        | (KeyKind::Integer(..), Value::Integer(_))
+        | (KeyKind::Fraction(..), Value::Fraction(_) | Value::Integer(_))
+        | (KeyKind::Flag, Value::Flag(_))
+        | (KeyKind::Texts | KeyKind::Tables(_), Value::List(_))
+        | (KeyKind::Table(_) | KeyKind::Named(_), Value::Table(_)) => true,
+        (KeyKind::OneOf(kinds), _) => kinds.iter().any(|kind| type_fits(*kind, value)),
+        _ => false,
+    }
+}
+
+/// What a kind takes, in words.
+fn expected(kind: KeyKind) -> String {
+    match kind {
+        KeyKind::Text | KeyKind::Choice(_) => "a text in quotes".to_owned(),
+        KeyKind::Time => "a time such as \"2026-01-01T00:00:00Z\"".to_owned(),
+        KeyKind::Duration => "a duration in quotes, such as \"10ms\",".to_owned(),
+        KeyKind::Integer(..) => "a whole number".to_owned(),
+        KeyKind::Fraction(..) => "a number".to_owned(),
+        KeyKind::Flag => "true or false".to_owned(),
+        KeyKind::Texts => "a list of texts".to_owned(),
+        KeyKind::Tables(_) => "a list of tables".to_owned(),
+        KeyKind::OneOf(kinds) => kinds.iter().map(|kind| expected(*kind)).collect::<Vec<_>>().join(" or "),
+        _ => "a table".to_owned(),
+    }
+}
+
+/// RFC 3339: date, `T`, time to the second, zone. More spellings are read elsewhere, but one is enough here.
+fn is_time(text: &str) -> bool {
+    let bytes = text.as_bytes();
+    let shaped = bytes.iter().zip(b"dddd-dd-ddTdd:dd:dd").all(|(byte, sample)| match sample {
+        b'd' => byte.is_ascii_digit(),
+        _ => byte == sample,
+    });
+    shaped && bytes.len() > "2026-01-01T00:00:00".len() && text.parse::<jiff::Timestamp>().is_ok()
+}
+
+fn later_or_unknown(key: &str, later: &[&str], known: &[&str]) -> String {
+    if later.contains(&key) {
+        return format!("`{key}` is not in this version yet: take it out");
+    }
+    match words::nearest(key, known) {
+        Some(near) => format!("unknown key; did you mean \"{near}\"?"),
+        None => format!("unknown key (known: {})", words::listed(known)),
+    }
+}
+
+/// In `[keys.X]` a text under a strange name is most likely the secret itself: it is not repeated in the message.
+fn secret_or_unknown(key: &str, setting: &Setting, known: &[&str]) -> String {
+    let may_be_secret = matches!(setting.value, Value::Text(_) | Value::List(_));
+    if may_be_secret && words::nearest(key, known).is_none() {
+        return "a secret must not stand in the config: put it into a file or an environment variable, and write \
+                `file = \"…\"` or `env = \"…\"`"
+            .to_owned();
+    }
+    later_or_unknown(key, &[], known)
+}
+
+/// A key that the entity's scheme does not take may be one of another scheme.
+fn stranger_in_entity(key: &str, factory: &dyn SchemeFactory, catalog: &Catalog, known: &[&str]) -> String {
+    let own = factory.name();
+    let of_others: Vec<(&str, &str)> = catalog
+        .schemes()
+        .iter()
+        .filter(|other| other.name() != own)
+        .flat_map(|other| other.keys().iter().map(|key| (key.name, other.name())))
+        .filter(|(name, _)| !known.contains(name))
+        .collect();
+    let owners = |key: &str| {
+        let owners: Vec<&str> = of_others.iter().filter(|(name, _)| *name == key).map(|(_, owner)| *owner).collect();
+        format!("a key of {}, not of {own}", words::listed(&owners))
+    };
+    if of_others.iter().any(|(name, _)| *name == key) {
+        return format!("`{key}` is {} (known: {})", owners(key), words::listed(known));
+    }
+    if ENTITY_LATER.contains(&key) || words::nearest(key, known).is_some() {
+        return later_or_unknown(key, ENTITY_LATER, known);
+    }
+    let names: Vec<&str> = of_others.iter().map(|(name, _)| *name).collect();
+    match words::nearest(key, &names) {
+        Some(near) => format!("unknown key; `{near}` is {} (known: {})", owners(near), words::listed(known)),
+        None => later_or_unknown(key, ENTITY_LATER, known),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_have_a_zone_and_one_spelling() {
+        for good in ["2026-01-01T00:00:00Z", "2026-01-01T00:00:00.5Z", "2026-01-01T00:00:00+02:00"] {
+            assert!(is_time(good), "{good}");
+        }
+        for bad in ["2026-01-01", "2026-01-01T00:00:00", "2026-13-01T00:00:00Z", "20260101T000000Z", "2026-01-01 00:00:00Z", ""] {
+            assert!(!is_time(bad), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,388 @@
+//! The inspector: what a text could be, best guess first, and why.
+//!
+//! The same digits are a 2011 id under one epoch and a 2026 one under another. So every reading is listed, ranked by reasons
+//! that are printed: the entities of the config first, then what the world publishes. A time is never invented for an id
+//! that carries none.
+
+use std::collections::BTreeSet;
+
+use mintage_core::{Anatomy, AnyId, AnyScheme, Grant, ParseError, Role};
+use mintage_schemes::{
+    Ksuid, PRESETS, SnowflakeReader, TextForm, Ulid, parse_ksuid, parse_ulid, parse_uuid_lenient, uuid_anatomy,
+    write_ksuid,
+};
+use serde_json::{Map, Value, json};
+
+use crate::time;
+
+/// How far ahead of our clock an id's time may be before it counts as the future: clocks of a fleet differ by less.
+const SKEW_MS: i64 = 5 * 60 * 1000;
+/// A time this close to an epoch is more likely a plain number read as a snowflake.
+const YOUNG_MS: i64 = 30 * 24 * 3600 * 1000;
+/// 1990-01-01: a ULID or UUID that claims to be older was made from seconds, or from nothing.
+const OLD_MS: i64 = 631_152_000_000;
+/// Longest text looked at, in bytes: no id of any scheme comes near it.
+const TEXT_LEN_MAX: usize = 200;
+
+/// Reads ids with the entities of a config, and without one.
+#[derive(Debug)]
+pub struct Inspector {
+    entities: Vec<(String, AnyScheme)>,
+    now_ms: i64,
+}
+
+/// What one text could be.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Inspection {
+    /// The text, without surrounding spaces.
+    pub input: String,
+    /// The readings, best first. Empty if it is an id of nothing known.
+    pub candidates: Vec<Candidate>,
+    /// Why it is not what its shape suggests, by scheme.
+    pub refusals: Vec<(String, ParseError)>,
+}
+
+/// One reading.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Candidate {
+    /// The scheme or published layout, such as `snowflake` or `discord`.
+    pub scheme: String,
+    /// The entity of the config, if it is one of ours.
+    pub entity: Option<String>,
+    /// The value.
+    pub id: AnyId,
+    /// Its parts.
+    pub anatomy: Anatomy,
+    /// Other spellings: name and text.
+    pub spellings: Vec<(&'static str, String)>,
+    /// Why it stands where it stands.
+    pub reasons: Vec<String>,
+    /// Who could have minted it, from the lease history.
+    pub minted_by: Vec<Grant>,
+    /// 0 to 100. Only the order means anything.
+    pub rank: u8,
+}
+
+impl Inspector {
+    /// An inspector that knows these entities, by the clock `now_ms` (Unix ms).
+    pub fn new(entities: Vec<(String, AnyScheme)>, now_ms: u64) -> Self {
+        Self { entities, now_ms: i64::try_from(now_ms).unwrap_or(i64::MAX) }
+    }
+
+    /// Reads a text in every way it can be read.
+    pub fn inspect(&self, text: &str) -> Inspection {
+        let input = text.trim().to_owned();
+        let mut inspection = Inspection { input: input.clone(), candidates: Vec::new(), refusals: Vec::new() };
+        if input.len() > TEXT_LEN_MAX {
+            inspection.refusals.push(("id".to_owned(), ParseError::Length { found: input.len(), expected: TEXT_LEN_MAX }));
+            return inspection;
+        }
+        self.read_entities(&input, &mut inspection);
+        read_uuid(&input, &mut inspection);
+        read_ulid(&input, &mut inspection);
+        read_ksuid(&input, &mut inspection);
+        read_published(&input, &mut inspection);
+        for candidate in &mut inspection.candidates {
+            self.weigh(candidate);
+        }
+        inspection.rank();
+        inspection
+    }
+
+    fn read_entities(&self, text: &str, into: &mut Inspection) {
+        for (name, scheme) in &self.entities {
+            match scheme.parse(text) {
+                Ok(id) => {
+                    let Some(anatomy) = scheme.anatomy(id) else { continue };
+                    let mut candidate = Candidate::new(&scheme.info().name, id, anatomy);
+                    candidate.entity = Some(name.clone());
+                    into.candidates.push(candidate);
+                }
+                Err(error) => into.refusals.push((name.clone(), error)),
+            }
+        }
+    }
+
+    /// Judges a reading by the time it tells.
+    fn weigh(&self, candidate: &mut Candidate) {
+        let ours = candidate.entity.is_some();
+        let shaped = !matches!(candidate.id, AnyId::Int(_));
+        candidate.rank = match (ours, shaped) {
+            (true, _) => 90,
+            (false, true) => 80,
+            (false, false) => 60,
+        };
+        if let Some(name) = &candidate.entity {
+            candidate.reasons.push(format!("{name} of this config uses {}", candidate.scheme));
+        } else if shaped {
+            candidate.reasons.push(format!("only a {} is written like this", candidate.scheme));
+        }
+        let Some(made) = candidate.anatomy.time else {
+            if matches!(candidate.id, AnyId::Int(_)) {
+                candidate.reasons.push("a plain number: it tells no time".to_owned());
+                candidate.rank = candidate.rank.saturating_sub(30);
+            }
+            return;
+        };
+        let told = time::rfc3339(made.unix_ms, made.unit_ms);
+        let epoch_ms = candidate.epoch_ms();
+        if made.unix_ms > self.now_ms.saturating_add(SKEW_MS) {
+            candidate.reasons.push(format!("unlikely: its time, {told}, is still to come"));
+            candidate.rank = candidate.rank.saturating_sub(55);
+        } else if epoch_ms.is_some_and(|epoch_ms| made.unix_ms < epoch_ms.saturating_add(YOUNG_MS)) {
+            candidate.reasons.push(format!("unlikely: {told} is within 30 days of its epoch, more likely a plain number"));
+            candidate.rank = candidate.rank.saturating_sub(50);
+        } else if shaped && made.unix_ms < OLD_MS {
+            candidate.reasons.push(format!("unlikely: {told} is older than the scheme"));
+            if let Some(hint) = self.seconds_hint(made.unix_ms) {
+                candidate.reasons.push(hint);
+            }
+            candidate.rank = candidate.rank.saturating_sub(30);
+        } else {
+            candidate.reasons.push(format!("its time, {told}, is in the past and after its epoch"));
+        }
+    }
+
+    /// Milliseconds that make sense as seconds.
+    fn seconds_hint(&self, unix_ms: i64) -> Option<String> {
+        let as_seconds_ms = unix_ms.checked_mul(1000)?;
+        (OLD_MS..=self.now_ms.saturating_add(SKEW_MS))
+            .contains(&as_seconds_ms)
+            .then(|| format!("implausibly old: the value looks like seconds ({})", time::rfc3339(as_seconds_ms, 1000)))
+    }
+}
+
+impl Inspection {
+    /// Adds what the stores know: who held the worker id then, and how far the sequence has come.
+    pub(crate) fn corroborate(&mut self, index: usize, minted_by: Vec<Grant>, next: Option<u64>) {
+        let Some(candidate) = self.candidates.get_mut(index) else { return };
+        if let Some(grant) = minted_by.first() {
+            candidate.reasons.push(format!("worker {} was leased to {} then", grant.worker, grant.instance));
+            candidate.rank = candidate.rank.saturating_add(9).min(100);
+        }
+        candidate.minted_by = minted_by;
+        if let (Some(next), AnyId::Int(number)) = (next, candidate.id) {
+            if number < next {
+                candidate.reasons.push(format!("the sequence has come as far as {}", next - 1));
+                candidate.rank = candidate.rank.saturating_add(30).min(100);
+            } else {
+                candidate.reasons.push(format!("not handed out yet: the sequence stands at {next}"));
+                candidate.rank = candidate.rank.saturating_sub(40);
+            }
+        }
+    }
+
+    /// Best first; equals stay in the order in which they were read: entities of the config, then published layouts.
+    pub(crate) fn rank(&mut self) {
+        self.candidates.sort_by_key(|candidate| std::cmp::Reverse(candidate.rank));
+    }
+
+    /// The reading to believe if one has to be believed.
+    pub fn best(&self) -> Option<&Candidate> {
+        self.candidates.first()
+    }
+
+    /// The keys that every surface uses: of the best reading at the top, of all of them in `candidates`.
+    pub fn to_json(&self) -> Value {
+        let mut whole = self.best().map(Candidate::to_json).unwrap_or_default();
+        whole.insert("id".to_owned(), json!(self.input));
+        whole.insert("candidates".to_owned(), self.candidates.iter().map(|found| Value::Object(found.to_json())).collect());
+        if self.candidates.is_empty() {
+            let why: Map<String, Value> =
+                self.refusals.iter().map(|(scheme, error)| (scheme.clone(), json!(error.to_string()))).collect();
+            whole.insert("refusals".to_owned(), Value::Object(why));
+        }
+        Value::Object(whole)
+    }
+}
+
+impl Candidate {
+    fn new(scheme: &str, id: AnyId, anatomy: Anatomy) -> Self {
+        let spellings = spellings(id, &anatomy);
+        Self {
+            scheme: scheme.to_owned(),
+            entity: None,
+            id,
+            anatomy,
+            spellings,
+            reasons: Vec::new(),
+            minted_by: Vec::new(),
+            rank: 0,
+        }
+    }
+
+    /// Unix ms at which its time field is 0, told by the id itself: its time less its field.
+    fn epoch_ms(&self) -> Option<i64> {
+        let made = self.anatomy.time?;
+        let field = self.anatomy.fields.iter().find(|field| field.role == Role::Time)?;
+        if !matches!(self.id, AnyId::Int(_)) {
+            return None;
+        }
+        let units = i64::try_from(field.value).ok()?;
+        Some(made.unix_ms - units.checked_mul(i64::from(made.unit_ms))?)
+    }
+
+    fn to_json(&self) -> Map<String, Value> {
+        let made = self.anatomy.time;
+        let layout: Vec<Value> = self
+            .anatomy
+            .fields
+            .iter()
+            .map(|field| {
+                // Values beyond 2^53 would be rounded as numbers, so all of them are strings.
+                json!({"name": field.name, "role": role_name(field.role), "bits": field.width, "value": field.value.to_string()})
+            })
+            .collect();
+        let spellings: Map<String, Value> =
+            self.spellings.iter().map(|(name, text)| ((*name).to_owned(), json!(text))).collect();
+        let minted_by: Vec<Value> = self
+            .minted_by
+            .iter()
+            .map(|grant| json!({"machine_id": grant.worker, "owner": grant.instance, "epoch": grant.epoch}))
+            .collect();
+        let whole = json!({
+            "created_at": made.map(|made| time::rfc3339(made.unix_ms, made.unit_ms)),
+            "created_at_ms": made.map(|made| made.unix_ms),
+            "machine_id": self.anatomy.worker,
+            "worker_id": self.anatomy.worker,
+            "region": self.anatomy.region,
+            "sequence": self.anatomy.sequence.map(|sequence| sequence.to_string()),
+            "entity": self.entity,
+            "scheme": self.scheme,
+            "layout": layout,
+            "spellings": spellings,
+            "notes": self.anatomy.notes,
+            "minted_by": minted_by,
+            "reasons": self.reasons,
+        });
+        match whole {
+            Value::Object(map) => map,
+            _ => Map::new(),
+        }
+    }
+}
+
+/// What a role is called everywhere.
+pub fn role_name(role: Role) -> &'static str {
+    match role {
+        Role::Time => "time",
+        Role::Worker => "worker",
+        Role::Sequence => "sequence",
+        Role::Random => "random",
+        _ => "fixed",
+    }
+}
+
+fn read_uuid(text: &str, into: &mut Inspection) {
+    match parse_uuid_lenient(text) {
+        Ok(uuid) => {
+            if into.candidates.iter().any(|known| known.id == AnyId::Wide(uuid.as_u128())) {
+                return;
+            }
+            let scheme = match (uuid.is_nil(), uuid.is_max()) {
+                (true, _) => "nil UUID".to_owned(),
+                (_, true) => "max UUID".to_owned(),
+                _ => format!("uuidv{}", uuid.get_version_num()),
+            };
+            into.candidates.push(Candidate::new(&scheme, AnyId::Wide(uuid.as_u128()), uuid_anatomy(uuid)));
+        }
+        Err(error) if looks_like_uuid(text) => into.refusals.push(("uuid".to_owned(), error)),
+        Err(_) => {}
+    }
+}
+
+fn looks_like_uuid(text: &str) -> bool {
+    (30..=45).contains(&text.len()) && text.bytes().filter(u8::is_ascii_hexdigit).count() >= 24
+}
+
+fn read_ulid(text: &str, into: &mut Inspection) {
+    match parse_ulid(text) {
+        Ok(ulid) => {
+            if into.candidates.iter().any(|known| known.id == AnyId::Wide(ulid.0)) {
+                return;
+            }
+            let anatomy = mintage_core::IdScheme::anatomy(&Ulid::new(), ulid.0);
+            into.candidates.push(Candidate::new("ulid", AnyId::Wide(ulid.0), anatomy));
+        }
+        Err(error) if text.len() == 26 => into.refusals.push(("ulid".to_owned(), error)),
+        Err(_) => {}
+    }
+}
+
+fn read_ksuid(text: &str, into: &mut Inspection) {
+    match parse_ksuid(text) {
+        Ok(bits) => {
+            if into.candidates.iter().any(|known| known.id == AnyId::Long(bits)) {
+                return;
+            }
+            let anatomy = mintage_core::IdScheme::anatomy(&Ksuid::new(), bits);
+            into.candidates.push(Candidate::new("ksuid", AnyId::Long(bits), anatomy));
+        }
+        Err(error) if text.len() == 27 => into.refusals.push(("ksuid".to_owned(), error)),
+        Err(_) => {}
+    }
+}
+
+/// The order in which equally likely published layouts are listed: how many people meet them.
+const PUBLISHED: [&str; 5] = ["discord", "twitter", "instagram", "sonyflake", "mastodon"];
+
+fn read_published(text: &str, into: &mut Inspection) {
+    let Ok(number) = TextForm::Decimal.parse(text, 64) else {
+        return;
+    };
+    let ours: BTreeSet<String> =
+        into.candidates.iter().filter_map(|known| known.epoch_ms().map(|ms| format!("{ms} {}", shape(&known.anatomy)))).collect();
+    for name in PUBLISHED {
+        let Some(preset) = PRESETS.into_iter().find(|preset| preset.name == name) else { continue };
+        let reader = SnowflakeReader::new(preset.layout, preset.epoch_ms);
+        if preset.layout.bits() < 64 && number >> preset.layout.bits() != 0 {
+            continue;
+        }
+        let candidate =
+            Candidate::new(name, AnyId::Int(number), mintage_core::IdScheme::anatomy(&reader, number));
+        if !ours.contains(&format!("{} {}", preset.epoch_ms, shape(&candidate.anatomy))) {
+            into.candidates.push(candidate);
+        }
+    }
+    if into.candidates.iter().all(|known| known.anatomy.time.is_some()) {
+        into.candidates.push(Candidate::new("number", AnyId::Int(number), Anatomy::number(number)));
+    }
+}
+
+/// Widths of an anatomy, to tell whether two layouts are the same.
+fn shape(anatomy: &Anatomy) -> String {
+    anatomy.fields.iter().map(|field| format!("{}{}", role_name(field.role), field.width)).collect()
+}
+
+fn spellings(id: AnyId, anatomy: &Anatomy) -> Vec<(&'static str, String)> {
+    let mut texts = Vec::new();
+    match id {
+        AnyId::Int(number) => {
+            texts.push(("decimal", number.to_string()));
+            for (name, form) in [("base62", TextForm::Base62), ("crockford", TextForm::Crockford)] {
+                let mut text = String::new();
+                if form.format(number, &mut text).is_ok() {
+                    texts.push((name, text));
+                }
+            }
+        }
+        AnyId::Wide(number) => {
+            texts.push(("uuid", uuid::Uuid::from_u128(number).as_hyphenated().to_string()));
+            texts.push(("ulid", ulid::Ulid(number).to_string()));
+        }
+        AnyId::Long(bytes) => {
+            let mut text = String::new();
+            if write_ksuid(bytes, &mut text).is_ok() {
+                texts.push(("ksuid", text));
+            }
+        }
+        _ => {}
+    }
+    texts.push(("hex", id.to_hex()));
+    if let Some(made) = anatomy.time {
+        texts.push(("time", time::rfc3339(made.unix_ms, made.unit_ms)));
+    }
+    texts
+}

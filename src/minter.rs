@@ -1,0 +1,171 @@
+//! Minters: what an application holds, one per entity.
+
+use std::{fmt, marker::PhantomData, sync::Arc};
+
+use mintage_core::{Anatomy, AnyId, AnyScheme, IdBits, IdScheme, MintError, ParseError, ReadyError, SchemeInfo};
+
+use crate::{Entity, Id, Kind, registry::Core};
+
+/// How often `mint_ready` goes round when others drain what it waited for, before it gives the caller its error.
+const ROUNDS_MAX: u32 = 1_000;
+
+/// Mints the ids of one entity. Cheap to clone, safe to share.
+pub struct Minter<E: Entity> {
+    scheme: Arc<dyn IdScheme<Bits = <E::Kind as Kind>::Bits>>,
+    core: Arc<Core>,
+    entity: PhantomData<fn() -> E>,
+}
+
+/// A minter whose entity is known at run time only: for programs such as `mintage`.
+#[derive(Clone, Debug)]
+pub struct AnyMinter {
+    name: String,
+    scheme: AnyScheme,
+    core: Arc<Core>,
+}
+
+impl<E: Entity> Minter<E> {
+    pub(crate) fn new(scheme: Arc<dyn IdScheme<Bits = <E::Kind as Kind>::Bits>>, core: Arc<Core>) -> Self {
+        Self { scheme, core, entity: PhantomData }
+    }
+
+    /// Makes one id, in nanoseconds: it never waits and does no I/O.
+    ///
+    /// # Errors
+    /// [`MintError`] says why not and what to do; [`mint_ready`](Self::mint_ready) waits instead.
+    pub fn mint(&self) -> Result<Id<E>, MintError> {
+        self.scheme.mint().map(Id::from_bits)
+    }
+
+    /// Makes one id, waiting for a range, a lease or the clock if need be.
+    ///
+    /// # Errors
+    /// [`ReadyError`] carries the store's last error.
+    pub async fn mint_ready(&self) -> Result<Id<E>, ReadyError> {
+        let mut round = 0;
+        loop {
+            match self.mint() {
+                Ok(id) => return Ok(id),
+                Err(error) if round >= ROUNDS_MAX || !worth_waiting(error) => return Err(error.into()),
+                Err(_) => self.scheme.ready().await?,
+            }
+            round += 1;
+        }
+    }
+
+    /// Makes `count` ids, waiting as [`mint_ready`](Self::mint_ready) does.
+    ///
+    /// # Errors
+    /// As there. What was minted before the error is lost: a gap.
+    pub async fn mint_many(&self, count: usize) -> Result<Vec<Id<E>>, ReadyError> {
+        let mut ids = Vec::with_capacity(count.min(BATCH_MAX));
+        let mut batch = vec![<E::Kind as Kind>::Bits::default(); count.min(BATCH_MAX)];
+        while ids.len() < count {
+            let want = (count - ids.len()).min(batch.len());
+            let Some(slots) = batch.get_mut(..want) else { break };
+            match self.scheme.mint_batch(slots) {
+                Ok(made) => ids.extend(slots.iter().take(made).map(|bits| Id::from_bits(*bits))),
+                Err(error) if !worth_waiting(error) => return Err(error.into()),
+                Err(_) => self.scheme.ready().await?,
+            }
+        }
+        Ok(ids)
+    }
+
+    /// The text of an id as it is stored and logged inside the house. It shows all that [`anatomy`](Self::anatomy) tells.
+    pub fn text(&self, id: Id<E>) -> String {
+        let mut text = String::new();
+        // Writing into a String cannot fail.
+        let _ = self.scheme.format(id.bits(), &mut text);
+        text
+    }
+
+    /// Reads the text that [`text`](Self::text) writes. Exactly one text is taken for each id.
+    ///
+    /// # Errors
+    /// [`ParseError`] names the first fault.
+    pub fn parse(&self, text: &str) -> Result<Id<E>, ParseError> {
+        self.scheme.parse(text).map(Id::from_bits)
+    }
+
+    /// What an id tells whoever holds it.
+    pub fn anatomy(&self, id: Id<E>) -> Anatomy {
+        self.scheme.anatomy(id.bits())
+    }
+
+    /// The smallest and largest id of the Unix milliseconds `from_ms..=to_ms`, for WHERE clauses; `None` where ids carry no
+    /// time.
+    pub fn range_at(&self, from_ms: i64, to_ms: i64) -> Option<(Id<E>, Id<E>)> {
+        self.scheme.range_at(from_ms, to_ms).map(|(first, last)| (Id::from_bits(first), Id::from_bits(last)))
+    }
+
+    /// Name, width and order of the scheme behind it.
+    pub fn info(&self) -> &SchemeInfo {
+        self.scheme.info()
+    }
+}
+
+/// Ids made between two looks at the state, so that a large request does not reserve memory it may never fill.
+const BATCH_MAX: usize = 4096;
+
+impl<E: Entity> Clone for Minter<E> {
+    fn clone(&self) -> Self {
+        Self { scheme: Arc::clone(&self.scheme), core: Arc::clone(&self.core), entity: PhantomData }
+    }
+}
+
+impl<E: Entity> fmt::Debug for Minter<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Minter").field("entity", &E::NAME).field("scheme", &self.scheme.info().name).finish_non_exhaustive()
+    }
+}
+
+impl AnyMinter {
+    pub(crate) fn new(name: String, scheme: AnyScheme, core: Arc<Core>) -> Self {
+        Self { name, scheme, core }
+    }
+
+    /// The entity.
+    pub fn entity(&self) -> &str {
+        &self.name
+    }
+
+    /// The scheme behind it.
+    pub fn scheme(&self) -> &AnyScheme {
+        &self.scheme
+    }
+
+    /// Makes one id without waiting.
+    ///
+    /// # Errors
+    /// As [`Minter::mint`].
+    pub fn mint(&self) -> Result<AnyId, MintError> {
+        self.scheme.mint()
+    }
+
+    /// Makes one id, waiting if need be.
+    ///
+    /// # Errors
+    /// As [`Minter::mint_ready`].
+    pub async fn mint_ready(&self) -> Result<AnyId, ReadyError> {
+        let mut round = 0;
+        loop {
+            match self.mint() {
+                Ok(id) => return Ok(id),
+                Err(error) if round >= ROUNDS_MAX || !worth_waiting(error) => return Err(error.into()),
+                Err(_) => self.scheme.ready().await?,
+            }
+            round += 1;
+        }
+    }
+
+    /// The text of an id, as [`Minter::text`]; `None` if the id has another width.
+    pub fn text(&self, id: AnyId) -> Option<String> {
+        self.scheme.format(id)
+    }
+}
+
+/// Whether `ready` can help.
+fn worth_waiting(error: MintError) -> bool {
+    matches!(error, MintError::Exhausted { .. } | MintError::LeaseLapsed | MintError::ClockBackwards { .. })
+}
