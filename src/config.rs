@@ -155,5 +155,8 @@ fn folder_of(file: &str) -> PathBuf {
 }
 
 fn too_large(file: &str) -> ConfigErrors {
-    ConfigErrors::whole(file, format!("larger than {} KiB, the most a config may have: is it the right file?", FILE_BYTES_MAX / 1024))
+    ConfigErrors::whole(
+        file,
+        format!("larger than {} KiB, the most a config may have: is it the right file?", FILE_BYTES_MAX / 1024),
+    )
 }

@@ -230,7 +230,7 @@ impl Kind for kind::Ksuid {
     const NAME: &'static str = "Ksuid";
 
     fn to_raw(bits: [u8; 20]) -> svix_ksuid::Ksuid {
-        svix_ksuid::Ksuid::from_bytes(bits)
+        <svix_ksuid::Ksuid as svix_ksuid::KsuidLike>::from_bytes(bits)
     }
     fn from_raw(raw: svix_ksuid::Ksuid) -> Result<[u8; 20], ParseError> {
         Ok(*svix_ksuid::KsuidLike::bytes(&raw))
@@ -239,7 +239,7 @@ impl Kind for kind::Ksuid {
         mintage_schemes::write_ksuid(bits, out)
     }
     fn parse(text: &str) -> Result<[u8; 20], ParseError> {
-        parse_ksuid(text)
+        parse_ksuid(text).map(|ksuid| *svix_ksuid::KsuidLike::bytes(&ksuid))
     }
     fn admits(_scheme: &str) -> bool {
         true

@@ -8,8 +8,8 @@ use std::collections::BTreeSet;
 
 use mintage_core::{Anatomy, AnyId, AnyScheme, Grant, ParseError, Role};
 use mintage_schemes::{
-    Ksuid, PRESETS, SnowflakeReader, TextForm, Ulid, parse_ksuid, parse_ulid, parse_uuid_lenient, uuid_anatomy,
-    write_ksuid,
+    PRESETS, SnowflakeReader, TextForm, ksuid_anatomy, parse_ksuid, parse_ulid, parse_uuid_lenient, ulid_anatomy,
+    uuid_anatomy, write_ksuid,
 };
 use serde_json::{Map, Value, json};
 
@@ -303,8 +303,7 @@ fn read_ulid(text: &str, into: &mut Inspection) {
             if into.candidates.iter().any(|known| known.id == AnyId::Wide(ulid.0)) {
                 return;
             }
-            let anatomy = mintage_core::IdScheme::anatomy(&Ulid::new(), ulid.0);
-            into.candidates.push(Candidate::new("ulid", AnyId::Wide(ulid.0), anatomy));
+            into.candidates.push(Candidate::new("ulid", AnyId::Wide(ulid.0), ulid_anatomy(ulid)));
         }
         Err(error) if text.len() == 26 => into.refusals.push(("ulid".to_owned(), error)),
         Err(_) => {}
@@ -313,12 +312,12 @@ fn read_ulid(text: &str, into: &mut Inspection) {
 
 fn read_ksuid(text: &str, into: &mut Inspection) {
     match parse_ksuid(text) {
-        Ok(bits) => {
+        Ok(ksuid) => {
+            let bits = *svix_ksuid::KsuidLike::bytes(&ksuid);
             if into.candidates.iter().any(|known| known.id == AnyId::Long(bits)) {
                 return;
             }
-            let anatomy = mintage_core::IdScheme::anatomy(&Ksuid::new(), bits);
-            into.candidates.push(Candidate::new("ksuid", AnyId::Long(bits), anatomy));
+            into.candidates.push(Candidate::new("ksuid", AnyId::Long(bits), ksuid_anatomy(bits)));
         }
         Err(error) if text.len() == 27 => into.refusals.push(("ksuid".to_owned(), error)),
         Err(_) => {}

@@ -1,3 +1,24 @@
-//! Every entity of an application gets the kind of id it needs, chosen in a config file.
+#![doc = include_str!("../README.md")]
 
+mod builtin;
 pub mod config;
+mod id;
+mod inspect;
+mod instance;
+mod keeper;
+mod minter;
+mod registry;
+pub mod time;
+mod witness;
+
+pub use builtin::Builtins;
+pub use config::{Config, ConfigErrors, Environment};
+pub use id::{Entity, Id, Kind, kind, raw};
+pub use inspect::{Candidate, Inspection, Inspector, role_name};
+pub use keeper::LeaseHealth;
+pub use minter::{AnyMinter, Minter};
+pub use registry::{BuildError, MinterError, Registry, RegistryBuilder};
+pub use witness::Witness;
+
+pub use mintage_core as core;
+pub use mintage_schemes as schemes;

@@ -12,6 +12,7 @@ const ROUNDS_MAX: u32 = 1_000;
 /// Mints the ids of one entity. Cheap to clone, safe to share.
 pub struct Minter<E: Entity> {
     scheme: Arc<dyn IdScheme<Bits = <E::Kind as Kind>::Bits>>,
+    /// Keeps the registry's tasks alive as long as somebody can mint.
     core: Arc<Core>,
     entity: PhantomData<fn() -> E>,
 }
@@ -21,7 +22,7 @@ pub struct Minter<E: Entity> {
 pub struct AnyMinter {
     name: String,
     scheme: AnyScheme,
-    core: Arc<Core>,
+    _core: Arc<Core>,
 }
 
 impl<E: Entity> Minter<E> {
@@ -58,18 +59,7 @@ impl<E: Entity> Minter<E> {
     /// # Errors
     /// As there. What was minted before the error is lost: a gap.
     pub async fn mint_many(&self, count: usize) -> Result<Vec<Id<E>>, ReadyError> {
-        let mut ids = Vec::with_capacity(count.min(BATCH_MAX));
-        let mut batch = vec![<E::Kind as Kind>::Bits::default(); count.min(BATCH_MAX)];
-        while ids.len() < count {
-            let want = (count - ids.len()).min(batch.len());
-            let Some(slots) = batch.get_mut(..want) else { break };
-            match self.scheme.mint_batch(slots) {
-                Ok(made) => ids.extend(slots.iter().take(made).map(|bits| Id::from_bits(*bits))),
-                Err(error) if !worth_waiting(error) => return Err(error.into()),
-                Err(_) => self.scheme.ready().await?,
-            }
-        }
-        Ok(ids)
+        Ok(mint_many(self.scheme.as_ref(), count).await?.into_iter().map(Id::from_bits).collect())
     }
 
     /// The text of an id as it is stored and logged inside the house. It shows all that [`anatomy`](Self::anatomy) tells.
@@ -105,9 +95,6 @@ impl<E: Entity> Minter<E> {
     }
 }
 
-/// Ids made between two looks at the state, so that a large request does not reserve memory it may never fill.
-const BATCH_MAX: usize = 4096;
-
 impl<E: Entity> Clone for Minter<E> {
     fn clone(&self) -> Self {
         Self { scheme: Arc::clone(&self.scheme), core: Arc::clone(&self.core), entity: PhantomData }
@@ -122,7 +109,7 @@ impl<E: Entity> fmt::Debug for Minter<E> {
 
 impl AnyMinter {
     pub(crate) fn new(name: String, scheme: AnyScheme, core: Arc<Core>) -> Self {
-        Self { name, scheme, core }
+        Self { name, scheme, _core: core }
     }
 
     /// The entity.
@@ -159,10 +146,45 @@ impl AnyMinter {
         }
     }
 
+    /// Makes `count` ids, waiting if need be.
+    ///
+    /// # Errors
+    /// As [`Minter::mint_many`].
+    pub async fn mint_many(&self, count: usize) -> Result<Vec<AnyId>, ReadyError> {
+        Ok(match &self.scheme {
+            AnyScheme::Int(scheme) => any_ids(mint_many(scheme.as_ref(), count).await?),
+            AnyScheme::Wide(scheme) => any_ids(mint_many(scheme.as_ref(), count).await?),
+            AnyScheme::Long(scheme) => any_ids(mint_many(scheme.as_ref(), count).await?),
+            other => return Err(ReadyError::with_source(MintError::Closed, format!("ids of an unknown width: {other:?}"))),
+        })
+    }
+
     /// The text of an id, as [`Minter::text`]; `None` if the id has another width.
     pub fn text(&self, id: AnyId) -> Option<String> {
         self.scheme.format(id)
     }
+}
+
+/// Ids made between two looks at the state, so that a large request reserves no memory it may never fill.
+const BATCH_MAX: usize = 4096;
+
+async fn mint_many<B: IdBits>(scheme: &dyn IdScheme<Bits = B>, count: usize) -> Result<Vec<B>, ReadyError> {
+    let mut ids = Vec::with_capacity(count.min(BATCH_MAX));
+    let mut batch = vec![B::default(); count.min(BATCH_MAX)];
+    while ids.len() < count {
+        let want = (count - ids.len()).min(batch.len());
+        let Some(slots) = batch.get_mut(..want) else { break };
+        match scheme.mint_batch(slots) {
+            Ok(made) => ids.extend(slots.iter().take(made)),
+            Err(error) if !worth_waiting(error) => return Err(error.into()),
+            Err(_) => scheme.ready().await?,
+        }
+    }
+    Ok(ids)
+}
+
+fn any_ids<B: IdBits>(ids: Vec<B>) -> Vec<AnyId> {
+    ids.into_iter().map(IdBits::to_any).collect()
 }
 
 /// Whether `ready` can help.

@@ -7,7 +7,7 @@ use std::{collections::BTreeMap, num::NonZeroU32};
 
 use mintage_core::{
     Format, Grant, Holder, IdRange, IdempotencyKey, Lease, LeaseRow, LeaseTerms, Sequence, SequenceRow, StoreError,
-    StoreErrorKind, WorkerChoice, WorkerPool,
+    WorkerChoice, WorkerPool,
     protocol::{self, HISTORY_KEPT_MS, PoolRow, WorkerRow},
 };
 

@@ -13,12 +13,15 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use std::{
+    collections::BTreeSet,
     fmt::Write as _,
     fs,
     os::unix::fs::{PermissionsExt as _, symlink},
     path::{Path, PathBuf},
     process::{Command, Stdio},
 };
+
+use serde_json::Value;
 
 /// Commands that are shown but not run here, with the reason. They must not show output: nobody would check it.
 const SHOWN_ONLY: &[(&str, &str)] = &[
@@ -85,6 +88,62 @@ fn every_document_is_tried() {
     let mut listed = DOCUMENTS.to_vec();
     listed.sort_unstable();
     assert_eq!(found, listed, "add new documents to `documents!`");
+}
+
+#[test]
+fn every_case_is_held() {
+    let text = fs::read_to_string(root().join("docs/cases.md")).unwrap();
+    let rows: Vec<Vec<&str>> = text
+        .lines()
+        .filter(|line| line.starts_with("| B"))
+        .map(|line| line.trim_matches('|').split('|').collect())
+        .collect();
+    assert!(text.contains(&format!("{} cases: ", rows.len())), "the sum is right");
+    for row in rows {
+        let [case, _, held] = row[..] else { panic!("{row:?} has {} cells", row.len()) };
+        let named = held.contains(".rs::") || held.contains("tests/vectors/");
+        let reason = ["cannot occur: ", "arrives with "].iter().any(|start| held.trim().starts_with(start));
+        assert!(
+            named || reason,
+            "{case}: name the test that holds it, or why it cannot occur, or what it arrives with: {held}"
+        );
+    }
+}
+
+#[test]
+fn every_invariant_names_its_test() {
+    let text = fs::read_to_string(root().join("docs/ARCHITECTURE.md")).unwrap();
+    for number in 1..=12 {
+        let row = text.lines().find(|line| line.starts_with(&format!("| {number} |"))).unwrap();
+        assert!(row.contains(".rs::"), "{row}");
+    }
+}
+
+#[test]
+fn the_config_document_names_every_key_and_no_other() {
+    let schema = Command::new(env!("CARGO_BIN_EXE_mintage")).arg("schema").output().unwrap();
+    let mut keys = BTreeSet::new();
+    collect_keys(&serde_json::from_slice(&schema.stdout).unwrap(), &mut keys);
+    let text = fs::read_to_string(root().join("docs/config.md")).unwrap();
+    let named: BTreeSet<String> =
+        text.lines().filter_map(|line| Some(line.strip_prefix("| `")?.split_once("` |")?.0.to_owned())).collect();
+    assert_eq!(named, keys);
+}
+
+/// The names of all properties in a JSON Schema.
+fn collect_keys(schema: &Value, keys: &mut BTreeSet<String>) {
+    match schema {
+        Value::Object(object) => {
+            for (name, inner) in object {
+                if let (true, Some(properties)) = (name == "properties", inner.as_object()) {
+                    keys.extend(properties.keys().cloned());
+                }
+                collect_keys(inner, keys);
+            }
+        }
+        Value::Array(items) => items.iter().for_each(|item| collect_keys(item, keys)),
+        _ => {}
+    }
 }
 
 // --- the runner -------------------------------------------------------------------------------------------------------

@@ -143,6 +143,8 @@ pub struct WorkerNeed {
     pub room: Range<u32>,
     /// The length of a time unit, in milliseconds: a window holds at least five.
     pub unit_ms: u32,
+    /// How many ids one worker can mint in a unit.
+    pub ids_a_unit: u64,
     /// Where `pool = …` stands.
     pub at: Option<Place>,
 }
@@ -150,7 +152,7 @@ pub struct WorkerNeed {
 impl WorkerNeed {
     /// Any worker id of `pool` that fits `room`.
     pub fn any(pool: impl Into<String>, room: Range<u32>, unit_ms: u32) -> Self {
-        Self { pool: pool.into(), which: WorkerChoice::Any, room, unit_ms, at: None }
+        Self { pool: pool.into(), which: WorkerChoice::Any, room, unit_ms, ids_a_unit: 1, at: None }
     }
 }
 
@@ -189,6 +191,12 @@ pub trait BackendFactory: fmt::Debug + Send + Sync + 'static {
     /// # Errors
     /// A sentence that says what to write instead.
     fn check(&self, url: &str) -> Result<(), String>;
+
+    /// Whether [`open`](Self::open) would find a store there rather than make one: readers make none.
+    fn exists(&self, address: &Address) -> bool {
+        let _ = address;
+        true
+    }
 
     /// Opens the store at `url`. Relative paths start at `address.folder`.
     ///

@@ -64,6 +64,8 @@ pub struct WorkerRow {
     pub holder: Option<u128>,
     /// Who, for people. Stays after a release.
     pub instance: String,
+    /// Start of the last claim's window, Unix ms. Nobody's word but the store's: a release may lower the floor down to it.
+    pub start_ms: u64,
     /// End of all that was granted, Unix ms. The high-water mark.
     pub floor_ms: u64,
     /// When others may claim it.
@@ -147,6 +149,7 @@ impl WorkerRow {
             epoch: 0,
             holder: None,
             instance: String::new(),
+            start_ms: 0,
             floor_ms: 0,
             expires_ms: 0,
             free_after_ms: 0,
@@ -314,6 +317,7 @@ pub fn claim(
     row.inc = pool.inc;
     row.holder = Some(holder.token);
     row.instance.clone_from(&holder.instance);
+    row.start_ms = start;
     row.floor_ms = end;
     row.free_after_ms = 0;
     touch(pool, row, holder, terms, now_ms);
@@ -353,7 +357,7 @@ pub fn extend(
     pool.admits_terms(&lease.pool, terms)?;
     row.floor_ms = row.floor_ms.max(now_ms.saturating_add(terms.window_ms).min(TIME_MAX_MS));
     touch(pool, row, holder, terms, now_ms);
-    Ok(Lease { window: lease.window.start..row.floor_ms, store_now_ms: now_ms, ..lease.clone() })
+    Ok(Lease { window: row.start_ms..row.floor_ms, store_now_ms: now_ms, ..lease.clone() })
 }
 
 /// RELEASE: frees the id and lowers its floor to what the holder has really used. Returns where its grant now ends.
@@ -370,7 +374,7 @@ pub fn release(
 ) -> Result<u64, StoreError> {
     check_fence(pool, Some(row), lease)?;
     // Never below the start of the window: what lies before belongs to earlier holders.
-    row.floor_ms = row.floor_ms.min(first_unused_ms.max(lease.window.start));
+    row.floor_ms = row.floor_ms.min(first_unused_ms.max(row.start_ms));
     row.holder = None;
     row.expires_ms = 0;
     row.free_after_ms = now_ms.saturating_add(terms.quarantine_ms);

@@ -37,7 +37,7 @@ pub struct Entropy {
 
 enum Source {
     Os,
-    Seeded(Mutex<StdRng>),
+    Seeded(Box<Mutex<StdRng>>),
     Scripted(Mutex<Cycle<vec::IntoIter<u64>>>),
     Dry,
 }
@@ -51,7 +51,7 @@ impl Entropy {
     /// The same numbers for the same `seed`: **for reproducible tests only**. Ids drawn from it can be guessed, two minters
     /// with one seed make the same ids, and a forked child repeats its parent's.
     pub fn seeded(seed: u64) -> Self {
-        Self { source: Source::Seeded(Mutex::new(StdRng::seed_from_u64(seed))) }
+        Self { source: Source::Seeded(Box::new(Mutex::new(StdRng::seed_from_u64(seed)))) }
     }
 
     /// These words, over and over: **for tests of unlucky draws only**. Without any word it fails as an operating system

@@ -138,7 +138,8 @@ mod word {
         // SAFETY: the mapping is ours, at least a page long, page-aligned and zero, so it is a valid `AtomicU64`. It is
         // either unmapped here, before any reference to it exists, or never.
         unsafe {
-            let wiped = libc::madvise(page, LEN, NO_ADVICE) != 0 && libc::madvise(page, LEN, libc::MADV_WIPEONFORK) == 0;
+            let wiped =
+                libc::madvise(page, LEN, NO_ADVICE) != 0 && libc::madvise(page, LEN, libc::MADV_WIPEONFORK) == 0;
             if !wiped {
                 libc::munmap(page, LEN);
                 return None;

@@ -83,7 +83,7 @@ impl<C: Clock> IdScheme for Ksuid<C> {
     }
 
     fn format(&self, bits: [u8; 20], out: &mut dyn fmt::Write) -> fmt::Result {
-        write_ascii(&base62_long(&bits), out)
+        write_ksuid(bits, out)
     }
 
     fn parse(&self, text: &str) -> Result<[u8; 20], ParseError> {
@@ -114,6 +114,14 @@ impl<C: Clock> IdScheme for Ksuid<C> {
 /// [`ParseError`] names the fault; `OutOfRange` above the largest.
 pub fn parse_ksuid(text: &str) -> Result<svix_ksuid::Ksuid, ParseError> {
     parse_base62_long(text).map(svix_ksuid::Ksuid::from_bytes)
+}
+
+/// Writes the 27 characters of a KSUID, without allocating.
+///
+/// # Errors
+/// Only those of `out`.
+pub fn write_ksuid(bytes: [u8; 20], out: &mut dyn fmt::Write) -> fmt::Result {
+    write_ascii(&base62_long(&bytes), out)
 }
 
 /// What the 20 bytes of a KSUID tell: the second it was made in.

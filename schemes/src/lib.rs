@@ -5,6 +5,7 @@ mod entropy;
 pub mod fork;
 mod ksuid;
 mod layout;
+mod segment;
 mod snowflake;
 mod strict;
 mod text;
@@ -15,10 +16,11 @@ mod uuidv4;
 mod uuidv7;
 
 pub use entropy::Entropy;
-pub use ksuid::{KSUID_EPOCH_S, Ksuid, ksuid_anatomy, parse_ksuid};
+pub use ksuid::{KSUID_EPOCH_S, Ksuid, ksuid_anatomy, parse_ksuid, write_ksuid};
 pub use layout::{
     Layout, LayoutError, MINT_BITS_MAX, PRESETS, Part, Parts, Preset, READ_BITS_MAX, TIME_BITS_MAX, TimeUnit, WORKER_BITS_MAX,
 };
+pub use segment::{Segment, SegmentFault, SegmentSettings};
 pub use snowflake::{LEASE_WAIT_MS, OnOverflow, OnStep, SequenceStart, Snowflake, SnowflakeReader, SnowflakeSettings};
 pub use strict::{RANDOM_DRIFT_MS, RandomOrder, RandomStep, StampError};
 pub use text::TextForm;

@@ -465,3 +465,127 @@ macro_rules! builder {
 }
 
 pub(crate) use builder;
+
+#[cfg(test)]
+mod tests {
+    use mintage_core::ManualClock;
+
+    use super::*;
+
+    /// Eight counts in a unit of a tenth of a second, so that a unit can be filled.
+    #[derive(Debug)]
+    struct Tiny;
+
+    impl Shape for Tiny {
+        type Bits = u128;
+        const NAME: &'static str = "tiny";
+        const EPOCH_MS: u64 = 1_000_000;
+        const UNIT_MS: u64 = 100;
+        const TIME_BITS: u32 = 20;
+        const TAIL_BITS: u32 = 40;
+        const COUNT_BITS: u32 = 3;
+
+        fn join(time: u64, tail: u128) -> u128 {
+            u128::from(time) << 40 | tail
+        }
+    }
+
+    const START_MS: u64 = 1_500_030;
+
+    fn tiny(clock: &ManualClock) -> Strict<Tiny, ManualClock> {
+        // The worst start: counts 3 to 7 are left.
+        Strict::new(clock.clone()).entropy(Entropy::scripted([u64::MAX]))
+    }
+
+    /// Unit and count of an id.
+    fn parts(id: u128) -> (u64, u64) {
+        ((id >> 40) as u64, (id >> 37 & 7) as u64)
+    }
+
+    #[test]
+    fn a_full_unit_says_when_the_next_begins() {
+        let clock = ManualClock::at(START_MS);
+        let ids = tiny(&clock);
+        let made: Vec<_> = (0..5).map(|_| parts(ids.mint().unwrap())).collect();
+        assert_eq!(made, [(5000, 3), (5000, 4), (5000, 5), (5000, 6), (5000, 7)]);
+        assert_eq!(ids.mint(), Err(MintError::Exhausted { retry_ms: 70 }));
+        clock.advance(69);
+        assert_eq!(ids.mint(), Err(MintError::Exhausted { retry_ms: 1 }));
+        clock.advance(1);
+        assert_eq!(ids.mint().map(parts), Ok((5001, 3)));
+    }
+
+    #[test]
+    fn while_held_ahead_a_full_unit_goes_on_in_the_next() {
+        let clock = ManualClock::at(START_MS);
+        let ids = tiny(&clock).max_drift_ms(10_000);
+        ids.mint().unwrap();
+        clock.step(-5_000);
+        let mut batch = [0; 100];
+        let mut last = 0;
+        for _ in 0..6 {
+            let made = ids.mint_batch(&mut batch).unwrap();
+            assert!(batch[..made].iter().all(|id| std::mem::replace(&mut last, *id) < *id));
+        }
+        assert_eq!(parts(last), (5005, 7));
+    }
+
+    #[test]
+    fn a_batch_stays_in_its_unit() {
+        let clock = ManualClock::at(START_MS);
+        let ids = tiny(&clock);
+        let mut batch = [0; 100];
+        assert_eq!(ids.mint_batch(&mut []), Ok(0));
+        assert_eq!(ids.mint_batch(&mut batch[..2]), Ok(2));
+        assert_eq!(ids.mint_batch(&mut batch), Ok(3));
+        assert_eq!(ids.mint_batch(&mut batch), Err(MintError::Exhausted { retry_ms: 70 }));
+        assert_eq!(batch[..3].iter().map(|id| parts(*id)).collect::<Vec<_>>(), [(5000, 5), (5000, 6), (5000, 7)]);
+        let by_time = tiny(&clock).order(RandomOrder::Time);
+        assert_eq!(by_time.mint_batch(&mut batch), Ok(100), "nothing to fill");
+    }
+
+    #[test]
+    fn the_drift_is_rounded_up_to_units() {
+        let clock = ManualClock::at(START_MS);
+        let ids = tiny(&clock).max_drift_ms(40).on_step(RandomStep::Refuse);
+        let first = ids.mint().unwrap();
+        // 40 ms back, across the end of a unit.
+        clock.step(-40);
+        assert!(ids.mint().unwrap() > first);
+        clock.step(-100);
+        assert_eq!(ids.mint(), Err(MintError::ClockBackwards { by_ms: 200, limit_ms: 40 }));
+    }
+
+    #[test]
+    fn the_base_leaves_an_eighth_ahead() {
+        #[derive(Debug)]
+        struct Wide;
+        impl Shape for Wide {
+            type Bits = u128;
+            const NAME: &'static str = "wide";
+            const EPOCH_MS: u64 = 0;
+            const UNIT_MS: u64 = 1;
+            const TIME_BITS: u32 = 48;
+            const TAIL_BITS: u32 = 80;
+            const COUNT_BITS: u32 = 20;
+            fn join(time: u64, tail: u128) -> u128 {
+                u128::from(time) << 80 | tail
+            }
+        }
+        let room = capacity::<Wide>();
+        assert_eq!(room, 1 << 43);
+        assert_eq!(base_at::<Wide>(0), 0);
+        assert_eq!(base_at::<Wide>(7 << 40), 0, "until 2213");
+        assert_eq!(base_at::<Wide>((7 << 40) + 5), 5);
+        assert_eq!(base_at::<Wide>(u64::MAX), u64::MAX - (7 << 40));
+        assert_eq!(base_at::<Tiny>(u64::MAX), 0, "all units fit");
+        // At the rim of the room ids still carry the right time, and beyond it none is made.
+        let clock = ManualClock::at(1 << 46);
+        let ids = Strict::<Wide, _>::new(clock.clone());
+        let rim = (1 << 46) + (1 << 40);
+        for (now_ms, expected) in [(1 << 46, Ok(1 << 46)), (rim - 1, Ok(rim - 1)), (rim, Err(MintError::Spent))] {
+            clock.step_to(now_ms);
+            assert_eq!(ids.mint().map(|id| (id >> 80) as u64), expected);
+        }
+    }
+}

@@ -309,7 +309,10 @@ mod tests {
             bytes[bit / 8] = 0x80 >> (bit % 8);
             let text = String::from_utf8(base62_long(&bytes).to_vec()).unwrap();
             assert_eq!(parse_base62_long(&text), Ok(bytes), "{text}");
-            assert_eq!(svix_ksuid::KsuidLike::to_base62(&<svix_ksuid::Ksuid as svix_ksuid::KsuidLike>::from_bytes(bytes)), text);
+            assert_eq!(
+                svix_ksuid::KsuidLike::to_base62(&<svix_ksuid::Ksuid as svix_ksuid::KsuidLike>::from_bytes(bytes)),
+                text
+            );
         }
     }
 }

@@ -101,15 +101,19 @@ pub fn uuid_anatomy(uuid: Uuid) -> Anatomy {
             ];
             cut(bits, &parts).noting("version 2 (DCE security): its time is cut to seven minutes and not shown")
         }
-        (_, Some(3)) => cut(bits, &named("md5")).noting("version 3: made from a name by MD5"),
-        (_, Some(4)) => cut(bits, &named("random")),
-        (_, Some(5)) => cut(bits, &named("sha1")).noting("version 5: made from a name by SHA-1"),
+        (_, Some(3)) => {
+            cut(bits, &timeless(["md5_high", "md5_mid", "md5_low"])).noting("version 3: made from a name by MD5")
+        }
+        (_, Some(4)) => cut(bits, &timeless(["random_a", "random_b", "random_c"])),
+        (_, Some(5)) => {
+            cut(bits, &timeless(["sha1_high", "sha1_mid", "sha1_low"])).noting("version 5: made from a name by SHA-1")
+        }
         (_, Some(6)) => version_6(bits),
         (_, Some(7)) => version_7(bits),
-        (_, Some(8)) => cut(bits, &named("custom")).noting("version 8: only its maker knows what it means"),
-        (_, Some(unknown)) => {
-            cut(bits, &named("data")).noting(format!("version {unknown} is not defined by RFC 9562"))
-        }
+        (_, Some(8)) => cut(bits, &timeless(["custom_a", "custom_b", "custom_c"]))
+            .noting("version 8: only its maker knows what it means"),
+        (_, Some(unknown)) => cut(bits, &timeless(["data_a", "data_b", "data_c"]))
+            .noting(format!("version {unknown} is not defined by RFC 9562")),
     }
 }
 
@@ -170,14 +174,7 @@ fn cut(bits: u128, parts: &[Part]) -> Anatomy {
 }
 
 /// The parts of a version without time: whatever it is, 48, 12 and 62 bits of it.
-fn named(kind: &'static str) -> [Part; 5] {
-    let (high, middle, low) = match kind {
-        "random" => ("random_a", "random_b", "random_c"),
-        "md5" => ("md5_high", "md5_mid", "md5_low"),
-        "sha1" => ("sha1_high", "sha1_mid", "sha1_low"),
-        "custom" => ("custom_a", "custom_b", "custom_c"),
-        _ => ("data_a", "data_b", "data_c"),
-    };
+fn timeless([high, middle, low]: [&'static str; 3]) -> [Part; 5] {
     [(high, Role::Random, 48), VERSION, (middle, Role::Random, 12), VARIANT, (low, Role::Random, 62)]
 }
 
@@ -231,7 +228,6 @@ fn other_variant(bits: u128) -> Anatomy {
         0b110 => (3, "variant of old Microsoft GUIDs: no RFC 9562 UUID"),
         _ => (3, "reserved variant: no RFC 9562 UUID"),
     };
-    let parts =
-        [("data_a", Role::Random, 64), ("variant", Role::Fixed, width), ("data_b", Role::Random, 64 - width)];
+    let parts = [("data_a", Role::Random, 64), ("variant", Role::Fixed, width), ("data_b", Role::Random, 64 - width)];
     cut(bits, &parts).noting(note)
 }

@@ -7,7 +7,7 @@ use std::{
     collections::{BTreeMap, BTreeSet, HashSet, VecDeque},
     num::NonZeroU32,
     sync::{
-        Arc, Mutex, Weak,
+        Arc, Mutex,
         atomic::{AtomicU64, Ordering},
     },
     thread,
@@ -348,7 +348,7 @@ mod refilling {
     /// B146: 64 callers find the range empty at once.
     #[tokio::test(start_paused = true)]
     async fn everybody_waits_for_the_same_fetch() {
-        for (range, expected_calls) in [(1000, 1), (64, 1), (32, 2), (1, 64)] {
+        for (range, expected_calls) in [(1000, 1), (65, 1), (33, 2), (3, 22)] {
             let shelf = Shelf::orders(1);
             // At 0 the next range is fetched when it is needed, not before.
             let segment = Arc::new(open(&shelf, single(range).refill_at(0.0).unwrap()).await);
@@ -469,6 +469,32 @@ mod threads {
             runtime.block_on(segment.close()).unwrap();
             assert_eq!(shelf.next(), ids.len() as u64 + 1, "all the rest was given back");
             assert_eq!(shelf.calls(), shelf.cut().len() as u64, "one call a range");
+        }
+    }
+
+    /// `Spent` is said only when the last number is gone, however close the threads are on each other's heels.
+    #[test]
+    fn the_end_under_load() {
+        let runtime = multi_thread(1);
+        for round in 0..1000 {
+            let shelf = Shelf::orders(RANGE_END - 40);
+            let settings = ranges_of(1 + round % 7).refill_at(1.0).unwrap();
+            let segment = runtime.block_on(open(&shelf, settings));
+            let mut ids = in_threads(3, |_| {
+                let mut ids = Vec::new();
+                loop {
+                    match segment.mint() {
+                        Ok(id) => ids.push(id),
+                        Err(MintError::Exhausted { .. }) => thread::yield_now(),
+                        Err(error) => {
+                            assert_eq!((error, segment.mint()), (MintError::Spent, Err(MintError::Spent)));
+                            return ids;
+                        }
+                    }
+                }
+            });
+            ids.sort_unstable();
+            assert_eq!(ids, numbers(RANGE_END - 40, LAST), "round {round}");
         }
     }
 
@@ -672,7 +698,11 @@ mod failures {
         settle().await;
         assert_eq!(segment.last_error().unwrap().kind(), StoreErrorKind::Unavailable);
         sleep(Duration::from_millis(50 + 100 + 200 + 1)).await;
-        assert_eq!((segment.refills(), segment.remaining()), (2, 1200), "back after three waits of 50, 100 and 200 ms at most");
+        assert_eq!(
+            (segment.refills(), segment.remaining()),
+            (2, 1200),
+            "back after three waits of 50, 100 and 200 ms at most"
+        );
         assert!(segment.last_error().is_none());
     }
 
@@ -1072,10 +1102,14 @@ mod closing {
             let shelf = Shelf::orders(1);
             let segment = runtime.block_on(open(&shelf, ranges_of(1 + (round % 40) as u32)));
             let mut minted = thread::scope(|scope| {
-                let minting: Vec<_> = (0..3).map(|size| scope.spawn({
-                    let segment = &segment;
-                    move || mint_until_closed(segment, size)
-                })).collect();
+                let minting: Vec<_> = (0..3)
+                    .map(|size| {
+                        scope.spawn({
+                            let segment = &segment;
+                            move || mint_until_closed(segment, size)
+                        })
+                    })
+                    .collect();
                 while segment.refills() < 2 + round % 7 {
                     thread::yield_now();
                 }
@@ -1110,7 +1144,9 @@ mod reading {
 
     #[tokio::test(start_paused = true)]
     async fn a_reader_reads_and_mints_nothing() {
-        for (form, text) in [(TextForm::Decimal, "42"), (TextForm::Base62, "0000000000g"), (TextForm::Crockford, "000000000001A")] {
+        for (form, text) in
+            [(TextForm::Decimal, "42"), (TextForm::Base62, "0000000000g"), (TextForm::Crockford, "000000000001A")]
+        {
             let reader = Segment::reader(form);
             let mut written = String::new();
             reader.format(42, &mut written).unwrap();
@@ -1167,7 +1203,9 @@ mod interleavings {
         /// Another process takes a range.
         Another(u32),
         /// The process ends, in order or not, and starts again.
-        Restart { orderly: bool },
+        Restart {
+            orderly: bool,
+        },
         /// The store forgets all it did so far.
         RollBack,
     }
@@ -1217,7 +1255,7 @@ mod interleavings {
         let mut record = Record::default();
         for step in steps {
             match step {
-                Step::Mint => record.minted(segment.mint().as_slice()),
+                Step::Mint => record.minted(&segment.mint().into_iter().collect::<Vec<u64>>()),
                 Step::Batch(len) => {
                     let mut out = vec![0; len];
                     let made = segment.mint_batch(&mut out).unwrap_or(0);
@@ -1288,6 +1326,7 @@ mod interleavings {
 #[expect(unsafe_code, reason = "forks")]
 mod forking {
     use std::{
+        cell::Cell,
         io::Read,
         os::fd::FromRawFd,
         pin::pin,
@@ -1318,55 +1357,66 @@ mod forking {
         assert!(told.status.success() && out.contains("1 passed"), "{out}{}", String::from_utf8_lossy(&told.stderr));
     }
 
+    /// What parent and child each have a copy of.
+    struct House {
+        runtime: Runtime,
+        shelf: Arc<Shelf>,
+        segments: Vec<Segment>,
+    }
+
     fn fork_and_see() {
         let runtime = Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
         let shelf = Shelf::orders(1);
-        // One that is about to fetch, one with a fetch on its way, and one that waits before the next try.
-        let due = runtime.block_on(open(&shelf, single(10)));
-        mint_now(&due, 8);
-        let fetching = runtime.block_on(open(&shelf, single(10)));
-        shelf.once(Fault::SlowMs(1000));
-        let retrying = runtime.block_on(open(&Shelf::orders(1), single(10)));
-        runtime.block_on(async {
+        // One with a fetch on its way, one that waits for its next try, one that is about to fetch.
+        let segments: Vec<Segment> = runtime.block_on(async {
+            let fetching = open(&shelf, single(10)).await;
+            shelf.once(Fault::SlowMs(1000));
             mint_now(&fetching, 8);
             settle().await;
+            let retrying = open(&shelf, single(10)).await;
+            shelf.once(Fault::Fails);
+            mint_now(&retrying, 8);
+            settle().await;
+            let due = open(&shelf, single(10)).await;
+            mint_now(&due, 8);
+            vec![fetching, retrying, due]
         });
-        let before = Before { calls: shelf.calls(), offered: shelf.offered().len() };
+        let calls = shelf.calls();
+        assert_eq!((calls, shelf.running.load(Ordering::SeqCst)), (5, 1));
+        let house = Cell::new(Some(House { runtime, shelf, segments }));
 
-        let told = in_child(|| {
-            let shelf = Arc::downgrade(&shelf);
-            check_child(runtime_of(&runtime), [&due, &fetching, &retrying], &shelf, &before)
-        });
+        let told =
+            in_child(|| house.take().ok_or("an empty house".to_owned()).and_then(|house| look_around(house, calls)));
         assert_eq!(told, "as it should be");
 
         // The parent has noticed nothing.
+        let House { runtime, shelf, segments } = house.take().unwrap();
+        assert_eq!(shelf.calls(), calls);
         runtime.block_on(async {
-            sleep(Duration::from_secs(2)).await;
-            let ids = [mint(&due).await.unwrap(), mint(&fetching).await.unwrap(), mint(&retrying).await.unwrap()];
-            assert_eq!((ids[0], ids[2]), (9, 1));
-            for segment in [due, fetching, retrying] {
+            let mut ids = Vec::new();
+            for segment in &segments {
+                for _ in 0..5 {
+                    ids.push(mint(segment).await.unwrap());
+                }
+            }
+            assert_distinct(&ids);
+            for segment in &segments {
                 segment.close().await.unwrap();
             }
         });
-        assert_eq!(shelf.offered().len(), 2);
+        assert_eq!(shelf.offered().len(), 3);
+        drop((segments, runtime));
+        assert_eq!(Arc::strong_count(&shelf), 1);
     }
 
-    struct Before {
-        calls: u64,
-        offered: usize,
-    }
-
-    fn runtime_of(runtime: &Runtime) -> &Runtime {
-        runtime
-    }
-
-    /// What is wrong in the child.
-    fn check_child(runtime: &Runtime, segments: [&Segment; 3], shelf: &Weak<Shelf>, before: &Before) -> Result<(), String> {
+    /// Says what is wrong in the child, which has a copy of everything.
+    fn look_around(House { runtime, shelf, segments }: House, calls: u64) -> Result<(), String> {
         let mut context = Context::from_waker(Waker::noop());
-        for segment in segments {
+        for segment in &segments {
             for _ in 0..1000 {
-                if segment.mint() != Err(MintError::Forked) || segment.mint_batch(&mut [0; 3]) != Err(MintError::Forked) {
-                    return Err(format!("mint: {:?}", segment.mint()));
+                let refused = (segment.mint(), segment.mint_batch(&mut [0; 3]));
+                if refused != (Err(MintError::Forked), Err(MintError::Forked)) {
+                    return Err(format!("mint: {refused:?}"));
                 }
             }
             match pin!(segment.ready()).poll(&mut context) {
@@ -1378,16 +1428,27 @@ mod forking {
                 other => return Err(format!("close: {other:?}")),
             }
         }
-        // The runtime runs on here, and the refill tasks with it, if they could.
+        // The runtime goes on here, and would run what is due.
         runtime.block_on(async {
-            settle().await;
             sleep(Duration::from_secs(3600)).await;
             settle().await;
         });
-        let shelf = shelf.upgrade().ok_or("the store was dropped")?;
-        if shelf.calls() != before.calls || shelf.offered().len() != before.offered {
-            return Err(format!("the store was called: {} {:?}", shelf.calls(), shelf.offered()));
+        drop(segments);
+        runtime.block_on(settle());
+        let left = Arc::downgrade(&shelf);
+        drop(shelf);
+        let Some(shelf) = left.upgrade() else { return Err("the store was dropped".to_owned()) };
+        if (shelf.calls(), shelf.running.load(Ordering::SeqCst), shelf.offered()) != (calls, 1, vec![]) {
+            return Err(format!("the store was used: {shelf:?}"));
         }
+        // What a child must do: build anew.
+        let fresh = Builder::new_current_thread().enable_time().build().map_err(|error| error.to_string())?;
+        let own = fresh.block_on(open(&Shelf::orders(1), single(10)));
+        if own.mint() != Ok(1) {
+            return Err("a segment of the child's own does not mint".to_owned());
+        }
+        // The parent's runtime would drop what is on its way.
+        std::mem::forget(runtime);
         Ok(())
     }
 

@@ -18,11 +18,7 @@ impl Plugin for Builtins {
         for scheme in random::ALL {
             catalog.scheme(scheme);
         }
-        catalog.backend(mintage_backends::MemoryFactory);
-        #[cfg(feature = "file")]
-        catalog.backend(mintage_backends::FileFactory);
-        #[cfg(feature = "sqlite")]
-        catalog.backend(mintage_backends::SqliteFactory);
+        mintage_backends::Builtin::install(catalog);
     }
 }
 

@@ -13,8 +13,7 @@ use super::{TEXT_KEY, storage_fact, text_form};
 
 /// Longest range: a crash loses at most this many numbers, twice.
 const RANGE_MAX: i64 = 1_000_000_000;
-/// Most ranges fetched at start: more than a few only make larger gaps.
-const INITIAL_RANGES_MAX: i64 = 16;
+const INITIAL_RANGES_MAX: i64 = SegmentSettings::INITIAL_RANGES_MAX as i64;
 
 const KEYS: &[Key] = &[
     Key { name: "sequence", kind: KeyKind::Text, about: "Name of the counter in the store; the entity's name by default." },
@@ -33,6 +32,9 @@ pub(super) struct SegmentFactory;
 struct Plan {
     sequence: Sequence,
     settings: SegmentSettings,
+    /// As in `settings`, for the reader of `explain`.
+    range: u32,
+    refill_at: f64,
     text: TextForm,
     reader: Arc<Segment>,
 }
@@ -61,26 +63,36 @@ impl SchemeFactory for SegmentFactory {
             settings.refuse("range", "sizing by { min, max, target } is not in this version yet: write a number such as range = 1000");
         }
         let mut chosen = SegmentSettings::default();
+        let (mut range_len, mut refill_at) = (SegmentSettings::RANGE_LEN, SegmentSettings::REFILL_AT);
         if let Some(range) = settings.integer("range", 1..=RANGE_MAX) {
-            let range = u32::try_from(range).ok().and_then(NonZeroU32::new).unwrap_or(NonZeroU32::MIN);
-            chosen = chosen.range_len(range);
+            range_len = u32::try_from(range).ok().and_then(NonZeroU32::new).unwrap_or(NonZeroU32::MIN);
+            chosen = chosen.range_len(range_len);
         }
-        if let Some(fraction) = settings.fraction("refill_at") {
-            if (0.0..=1.0).contains(&fraction) {
-                chosen = chosen.refill_at(fraction);
-            } else {
-                settings.refuse("refill_at", format!("{fraction} lies outside 0 to 1: 0.2 fetches when 20 % are left"));
+        if let Some(share) = settings.fraction("refill_at") {
+            match chosen.refill_at(share) {
+                Ok(with_share) => (chosen, refill_at) = (with_share, share),
+                Err(fault) => settings.refuse("refill_at", fault.to_string()),
             }
         }
         if let Some(ranges) = settings.integer("initial_ranges", 1..=INITIAL_RANGES_MAX) {
-            chosen = chosen.initial_ranges(u32::try_from(ranges).unwrap_or(1));
+            match chosen.initial_ranges(u32::try_from(ranges).unwrap_or(0)) {
+                Ok(with_ranges) => chosen = with_ranges,
+                Err(fault) => settings.refuse("initial_ranges", fault.to_string()),
+            }
         }
         let text = text_form(settings);
         if settings.refusals() > before {
             return None;
         }
         let sequence = Sequence::new(name, u64::try_from(start).unwrap_or(1));
-        Some(Arc::new(Plan { sequence, settings: chosen.text(text), text, reader: Arc::new(Segment::reader(text)) }))
+        Some(Arc::new(Plan {
+            sequence,
+            settings: chosen.text(text),
+            range: range_len.get(),
+            refill_at,
+            text,
+            reader: Arc::new(Segment::reader(text)),
+        }))
     }
 }
 
@@ -109,8 +121,8 @@ impl SchemePlan for Plan {
     }
 
     fn facts(&self, _now_ms: u64) -> Vec<Fact> {
-        let len = self.settings.range_len_now();
-        let left = (f64::from(len) * self.settings.refill_at_now()).floor();
+        let len = self.range;
+        let left = (f64::from(len) * self.refill_at).floor();
         vec![
             Fact::new("capacity", format!("from {} to 9223372036854775807", self.sequence.start)),
             Fact::new(
@@ -129,10 +141,10 @@ impl SchemePlan for Plan {
         let Some(ranges) = site.ranges else {
             return Err(ReadyError::with_source(MintError::Closed, "the store of this entity keeps no ranges: choose another"));
         };
-        let mut settings = self.settings.clone();
+        let mut settings = self.settings;
         if let Some(count) = site.once.and_then(NonZeroU32::new) {
             // A process that mints a few and ends takes just these: then nothing is lost between its runs.
-            settings = settings.range_len(count).initial_ranges(1).refill_at(0.0);
+            settings = settings.range_len(count).initial_ranges(1).unwrap_or(settings);
         }
         let segment = Segment::open(ranges, self.sequence.clone(), settings).await?;
         Ok(AnyScheme::Int(Arc::new(segment)).into())

@@ -9,7 +9,7 @@ use mintage_core::{
 };
 use mintage_schemes::{
     Entropy, Layout, OnOverflow, OnStep, PRESETS, Part, Preset, SequenceStart, Snowflake, SnowflakeReader,
-    SnowflakeSettings, TextForm, TimeUnit,
+    SnowflakeSettings, TimeUnit,
 };
 
 use super::{TEXT_KEY, YEAR_MS, storage_fact, text_form};
@@ -97,10 +97,10 @@ impl SchemeFactory for SnowflakeFactory {
         let worker = worker(settings);
         let (layout, epoch_ms) = shape?;
         life(settings, &SnowflakeReader::new(layout, epoch_ms));
-        let minting = SnowflakeSettings {
-            sequence_start: if start == Some("random") { SequenceStart::Random } else { SequenceStart::Zero },
-            ..clock
-        };
+        let mut minting = clock;
+        if start == Some("random") {
+            minting.sequence_start = SequenceStart::Random;
+        }
         let reader = SnowflakeReader::new(layout, epoch_ms).with_text(text);
         let probe = Snowflake::new(reader.clone(), minting, mintage_core::SystemClock);
         if let Err(message) = &probe {
@@ -113,6 +113,7 @@ impl SchemeFactory for SnowflakeFactory {
         let room = u32::try_from(layout.max(Part::Worker) + 1).unwrap_or(u32::MAX);
         let mut need = WorkerNeed::any(pool, 0..room, u32::try_from(layout.unit().ms()).unwrap_or(u32::MAX));
         need.which = which;
+        need.ids_a_unit = layout.max(Part::Sequence) + 1;
         need.at = settings.place("worker");
         let info = mintage_core::IdScheme::info(&probe.ok()?).clone();
         Some(Arc::new(Plan { reader, settings: minting, need, info }))

@@ -17,7 +17,9 @@ impl Environment {
 
     /// The variables of this process. Those that are not UTF-8 are left out.
     pub fn of_process() -> Self {
-        Self::of(std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?))))
+        Self::of(
+            std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?))),
+        )
     }
 
     /// Exactly these variables.

@@ -14,19 +14,35 @@ const fn key(name: &'static str, kind: KeyKind, about: &'static str) -> Key {
 /// The top of the file. `entities` and `regions` have shapes of their own.
 pub(super) const ROOT: &[Key] = &[
     key("version", KeyKind::Integer(1, 1), "The version of this file's grammar."),
-    key("realm", KeyKind::Text, "What this config is for, such as live or test: keys of one realm open nothing of another."),
+    key(
+        "realm",
+        KeyKind::Text,
+        "What this config is for, such as live or test: keys of one realm open nothing of another.",
+    ),
     key("entities", KeyKind::Named(ENTITY), "The kinds of thing that need ids, a database table each as a rule."),
     key("workers", KeyKind::Named(POOL), "Pools of worker ids, from which processes lease one each."),
     key("regions", KeyKind::Table(&[]), "Which block of worker ids each region owns: the same in every region."),
     key("stores", KeyKind::Named(STORE), "Where ranges, leases and formats are kept."),
-    key("keys", KeyKind::Named(MASTER), "Where the secret keys for public ids come from. The secrets never stand here."),
+    key(
+        "keys",
+        KeyKind::Named(MASTER),
+        "Where the secret keys for public ids come from. The secrets never stand here.",
+    ),
 ];
 
 /// What any entity takes; the keys of its scheme come on top.
 pub(super) const ENTITY: &[Key] = &[
     key("scheme", KeyKind::Text, "How its ids are made."),
-    key("store", KeyKind::Text, "The store that keeps its format and its ranges; may be left out where there is only one."),
-    key("public", KeyKind::Table(PUBLIC), "What the outside world sees instead of the raw id. Not in this version yet."),
+    key(
+        "store",
+        KeyKind::Text,
+        "The store that keeps its format and its ranges; may be left out where there is only one.",
+    ),
+    key(
+        "public",
+        KeyKind::Table(PUBLIC),
+        "What the outside world sees instead of the raw id. Not in this version yet.",
+    ),
 ];
 
 /// `public = { … }` of an entity.
@@ -65,7 +81,11 @@ pub(super) const POOL: &[Key] = &[
 pub(super) const LEASE: &[Key] = &[
     key("ttl", KeyKind::Duration, "How long after its last renewal a worker id may be claimed by others. Default 10s."),
     key("renew", KeyKind::Duration, "How often the lease is renewed. Default 3s."),
-    key("window", KeyKind::Duration, "How much time each grant holds: an outage of the store this long stops nothing. Default 60s."),
+    key(
+        "window",
+        KeyKind::Duration,
+        "How much time each grant holds: an outage of the store this long stops nothing. Default 60s.",
+    ),
     key("max_ahead", KeyKind::Duration, "How far after the store's clock a window may begin. Default 2s."),
     key("guard", KeyKind::Duration, "How far a store's clock may fall behind in a failover. Default 1s."),
     key("quarantine", KeyKind::Duration, "How long a worker id rests after it was given back. Default 1s."),

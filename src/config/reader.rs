@@ -8,9 +8,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use mintage_core::plugin::{Catalog, Place, Problem, SchemeFactory, Setting, Settings, Value};
 
 use super::{
-    Checked, Config, ConfigErrors, Environment, EntityConfig, Problems,
+    Checked, Config, ConfigErrors, EntityConfig, Environment, Problems,
     keys::{ENTITY_NAME, Grammar, NAME, REALM},
-    shape,
+    shape::Shape,
     tree::join,
     words,
 };
@@ -32,13 +32,14 @@ pub(super) fn check(
     environment: &Environment,
     now_ms: u64,
 ) -> Result<Checked, ConfigErrors> {
-    let mut told = config.unreadable.clone();
-    shape::check(&config.table, catalog, &mut told);
+    let shape = Shape::of(&config.table, catalog);
     let mut reader = Reader { config, catalog, environment, now_ms, problems: Vec::new() };
     let mut checked = reader.config();
-    let told_paths: BTreeSet<String> = told.iter().map(|problem| problem.path.clone()).collect();
+    let mut told = config.unreadable.clone();
+    told.extend(shape.problems);
+    let settled: BTreeSet<String> = told.iter().map(|problem| problem.path.clone()).chain(shape.mistyped).collect();
     for problem in reader.problems {
-        if !told_paths.contains(&problem.path) && !told.contains(&problem) {
+        if !settled.contains(&problem.path) && !told.contains(&problem) {
             told.push(problem);
         }
     }
@@ -112,7 +113,11 @@ impl<'c> Reader<'c> {
         let Some(setting) = self.root("realm") else { return REALM_DEFAULT.to_owned() };
         let Value::Text(realm) = &setting.value else { return REALM_DEFAULT.to_owned() };
         if !REALM.fits(realm) {
-            self.refuse("realm", Some(setting.at), format!("{} is no realm: write {}", words::quoted(realm), REALM.words));
+            self.refuse(
+                "realm",
+                Some(setting.at),
+                format!("{} is no realm: write {}", words::quoted(realm), REALM.words),
+            );
         }
         realm.clone()
     }
@@ -140,7 +145,8 @@ impl<'c> Reader<'c> {
         let refusals = settings.refusals();
         let plan = factory.plan(&mut settings);
         if plan.is_none() && settings.refusals() == refusals {
-            settings.refuse("", format!("the scheme {} cannot use these settings and does not say why", factory.name()));
+            settings
+                .refuse("", format!("the scheme {} cannot use these settings and does not say why", factory.name()));
         }
         let plan = plan?;
         Some(EntityConfig {
@@ -204,7 +210,10 @@ impl<'c> Reader<'c> {
                 [] => None,
                 [only] => Some((*only).to_owned()),
                 several => {
-                    let message = format!("missing: there are several stores, so write `store = \"…\"`, one of {}", words::listed(several));
+                    let message = format!(
+                        "missing: there are several stores, so write `store = \"…\"`, one of {}",
+                        words::listed(several)
+                    );
                     self.refuse(&path, Some(block.at), message);
                     None
                 }
@@ -226,7 +235,8 @@ impl<'c> Reader<'c> {
         let blocks: Vec<Block<'c>> = self.tables(section).collect();
         for block in &blocks {
             if !grammar.fits(block.name) {
-                let message = format!("{} cannot be used as a name here: write {}", words::quoted(block.name), grammar.words);
+                let message =
+                    format!("{} cannot be used as a name here: write {}", words::quoted(block.name), grammar.words);
                 self.refuse(&block.path, Some(block.at), message);
             }
         }

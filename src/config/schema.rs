@@ -6,7 +6,10 @@
 use mintage_core::plugin::{Catalog, Key, KeyKind, SchemeFactory};
 use serde_json::{Map, Value, json};
 
-use super::keys::{ENTITY, ENTITY_NAME, Grammar, INSTANCE, MASTER, NAME, POOL, PREFIX, PUBLIC, REALM, ROOT, STAGE, STORE, URL, VARIABLE};
+use super::keys::{
+    ENTITY, ENTITY_NAME, Grammar, INSTANCE, MASTER, NAME, POOL, PREFIX, PUBLIC, REALM, ROOT, STAGE, STORE, URL,
+    VARIABLE,
+};
 
 /// The schema for the schemes of `catalog`.
 pub fn schema(catalog: &Catalog) -> Value {
@@ -20,7 +23,7 @@ pub fn schema(catalog: &Catalog) -> Value {
         ("entities", &ENTITY_NAME, json!({ "$ref": "#/definitions/entity" })),
         ("workers", &NAME, pool()),
         ("regions", &NAME, region()),
-        ("stores", &NAME, store()),
+        ("stores", &NAME, store(catalog)),
         ("keys", &NAME, master()),
     ] {
         let about = properties[section]["description"].take();
@@ -38,7 +41,8 @@ pub fn schema(catalog: &Catalog) -> Value {
 fn entity(catalog: &Catalog) -> Value {
     let schemes = catalog.schemes();
     let names: Vec<&str> = schemes.iter().map(|factory| factory.name()).collect();
-    let abouts: Vec<String> = schemes.iter().map(|factory| format!("{}: {}", factory.name(), factory.about())).collect();
+    let abouts: Vec<String> =
+        schemes.iter().map(|factory| format!("{}: {}", factory.name(), factory.about())).collect();
     let branches: Vec<Value> = schemes.iter().map(|factory| branch(factory.as_ref())).collect();
     let mut entity = table(ENTITY);
     if let Some(entity) = entity.as_object_mut() {
@@ -91,13 +95,16 @@ fn region() -> Value {
     })
 }
 
-fn store() -> Value {
-    let mut store = table(STORE);
-    store["required"] = json!(["url"]);
+fn store(catalog: &Catalog) -> Value {
+    let kinds: Vec<String> = catalog.backends().iter().map(|factory| literal(factory.url_scheme())).collect();
+    let url = json!({ "type": "string", "pattern": format!("^({}):", kinds.join("|")) });
     let mut from_environment = table(URL);
     from_environment["required"] = json!(["env"]);
+    from_environment["properties"]["default"]["pattern"] = url["pattern"].clone();
     restrict(&mut from_environment["properties"]["env"], &VARIABLE);
-    store["properties"]["url"]["anyOf"] = json!([{ "type": "string", "pattern": "^[^:]+:" }, from_environment]);
+    let mut store = table(STORE);
+    store["required"] = json!(["url"]);
+    store["properties"]["url"]["anyOf"] = json!([url, from_environment]);
     store
 }
 
@@ -144,6 +151,11 @@ fn kind(kind: KeyKind) -> Value {
         // A kind this version does not know restricts nothing.
         _ => json!({}),
     }
+}
+
+/// `text` as a regular expression that matches it alone. URL schemes have no character but `+`, `-` and `.` to escape.
+fn literal(text: &str) -> String {
+    text.replace('.', r"\.").replace('+', r"\+")
 }
 
 fn restrict(schema: &mut Value, grammar: &Grammar) {

@@ -13,34 +13,49 @@ use super::{
 /// Says what is wrong with a key that is not in its table, given the names that are.
 type Stranger<'f> = &'f dyn Fn(&str, &Setting, &[&str]) -> String;
 
-/// Notes what is out of shape in the whole file.
-pub(super) fn check(root: &[(String, Setting)], catalog: &Catalog, problems: &mut Vec<Problem>) {
-    let mut shape = Shape { problems };
-    for (name, setting) in root {
-        match name.as_str() {
-            "entities" => shape.named(name, setting, &mut |shape, path, table| shape.entity(path, table, catalog)),
-            "workers" => shape.named(name, setting, &mut |shape, path, table| {
-                shape.table(path, table, POOL, &|key, _, known| later_or_unknown(key, POOL_LATER, known));
-            }),
-            "stores" => shape.named(name, setting, &mut |shape, path, table| {
-                shape.table(path, table, STORE, &|key, _, known| later_or_unknown(key, STORE_LATER, known));
-            }),
-            "keys" => shape.named(name, setting, &mut |shape, path, table| shape.table(path, table, MASTER, &secret_or_unknown)),
-            "regions" => shape.regions(setting),
-            _ => shape.entry("", name, setting, ROOT, &|key, _, known| later_or_unknown(key, ROOT_LATER, known)),
+/// What was found, and what need not be found again.
+#[derive(Debug, Default)]
+pub(super) struct Shape {
+    /// What is wrong, in no order.
+    pub(super) problems: Vec<Problem>,
+    /// Keys that are absent because a typing error made another key of them: the error is told, so the absence is not.
+    pub(super) mistyped: Vec<String>,
+}
+
+impl Shape {
+    /// Looks at the whole file.
+    pub(super) fn of(root: &[(String, Setting)], catalog: &Catalog) -> Self {
+        let mut shape = Self::default();
+        for entry in root {
+            let (section, setting) = entry;
+            match section.as_str() {
+                "entities" => shape.named(section, setting, |shape, path, table| shape.entity(path, table, catalog)),
+                "workers" => shape.named(section, setting, |shape, path, table| {
+                    shape.table(path, table, POOL, &|key, _, known| later_or_unknown(key, POOL_LATER, known));
+                }),
+                "stores" => shape.named(section, setting, |shape, path, table| {
+                    shape.table(path, table, STORE, &|key, _, known| later_or_unknown(key, STORE_LATER, known));
+                }),
+                "keys" => {
+                    shape.named(section, setting, |shape, path, table| {
+                        shape.table(path, table, MASTER, &secret_or_unknown)
+                    });
+                }
+                "regions" => shape.regions(setting),
+                _ => shape.entry("", root, entry, ROOT, &|key, _, known| later_or_unknown(key, ROOT_LATER, known)),
+            }
         }
+        shape
     }
-}
 
-struct Shape<'p> {
-    problems: &'p mut Vec<Problem>,
-}
-
-impl Shape<'_> {
     /// Tables by any name.
-    fn named(&mut self, path: &str, setting: &Setting, each: &mut dyn FnMut(&mut Self, &str, &[(String, Setting)])) {
+    fn named(&mut self, path: &str, setting: &Setting, mut each: impl FnMut(&mut Self, &str, &[(String, Setting)])) {
         let Value::Table(tables) = &setting.value else {
-            return self.refuse(path, setting, format!("tables such as [{path}.main] were expected, found {}", setting.value.kind()));
+            return self.refuse(
+                path,
+                setting,
+                format!("tables such as [{path}.main] were expected, found {}", setting.value.kind()),
+            );
         };
         for (name, inner) in tables {
             let path = join(path, name);
@@ -67,29 +82,42 @@ impl Shape<'_> {
             _ => None,
         };
         let Some(factory) = factory else {
-            // Without a scheme nobody can say which other keys belong here.
-            let common = table.iter().filter(|(name, _)| ENTITY.iter().any(|key| key.name == name));
-            return common.for_each(|(name, setting)| self.entry(path, name, setting, ENTITY, &|_, _, _| String::new()));
+            return self.entity_without_scheme(path, table);
         };
         let keys: Vec<Key> = ENTITY.iter().chain(factory.keys()).copied().collect();
         self.table(path, table, &keys, &|key, _, known| stranger_in_entity(key, factory.as_ref(), catalog, known));
     }
 
-    fn table(&mut self, path: &str, table: &[(String, Setting)], keys: &[Key], stranger: Stranger<'_>) {
-        for (name, setting) in table {
-            self.entry(path, name, setting, keys, stranger);
+    /// Without a scheme nobody can say which other keys belong here; but a near miss of a key of all entities is told.
+    fn entity_without_scheme(&mut self, path: &str, table: &[(String, Setting)]) {
+        let common: Vec<&str> = ENTITY.iter().map(|key| key.name).collect();
+        for entry in table.iter().filter(|(name, _)| words::nearest(name, &common).is_some()) {
+            self.entry(path, table, entry, ENTITY, &|key, _, known| later_or_unknown(key, ENTITY_LATER, known));
         }
     }
 
-    fn entry(&mut self, path: &str, name: &str, setting: &Setting, keys: &[Key], stranger: Stranger<'_>) {
-        let path = join(path, name);
-        match keys.iter().find(|key| key.name == name) {
-            Some(key) => self.value(&path, setting, key.kind),
-            None => {
-                let known: Vec<&str> = keys.iter().map(|key| key.name).collect();
-                self.refuse(&path, setting, stranger(name, setting, &known));
-            }
+    fn table(&mut self, path: &str, table: &[(String, Setting)], keys: &[Key], stranger: Stranger<'_>) {
+        for entry in table {
+            self.entry(path, table, entry, keys, stranger);
         }
+    }
+
+    fn entry(
+        &mut self,
+        path: &str,
+        table: &[(String, Setting)],
+        (name, setting): &(String, Setting),
+        keys: &[Key],
+        stranger: Stranger<'_>,
+    ) {
+        if let Some(key) = keys.iter().find(|key| key.name == name) {
+            return self.value(&join(path, name), setting, key.kind);
+        }
+        let known: Vec<&str> = keys.iter().map(|key| key.name).collect();
+        self.refuse(&join(path, name), setting, stranger(name, setting, &known));
+        let meant = words::nearest(name, &known);
+        self.mistyped
+            .extend(meant.filter(|meant| table.iter().all(|(name, _)| name != meant)).map(|meant| join(path, meant)));
     }
 
     fn value(&mut self, path: &str, setting: &Setting, kind: KeyKind) {
@@ -118,17 +146,20 @@ impl Shape<'_> {
 
     /// The complaints of the alternative that has the right type; the list of all where none has.
     fn one_of(&mut self, path: &str, setting: &Setting, kinds: &'static [KeyKind]) {
-        let mut complaints: Option<Vec<Problem>> = None;
+        let mut complaints: Option<Self> = None;
         for kind in kinds.iter().filter(|kind| type_fits(**kind, &setting.value)) {
-            let mut found = Vec::new();
-            Shape { problems: &mut found }.value(path, setting, *kind);
-            if found.is_empty() {
+            let mut found = Self::default();
+            found.value(path, setting, *kind);
+            if found.problems.is_empty() {
                 return;
             }
             complaints.get_or_insert(found);
         }
         match complaints {
-            Some(found) => self.problems.extend(found),
+            Some(found) => {
+                self.problems.extend(found.problems);
+                self.mistyped.extend(found.mistyped);
+            }
             None => {
                 let fault = format!("{} was expected, found {}", expected(KeyKind::OneOf(kinds)), setting.value.kind());
                 self.refuse(path, setting, fault);
@@ -178,7 +209,9 @@ fn fault(kind: KeyKind, value: &Value) -> Option<String> {
             words::listed(choices),
             words::did_you_mean(text, choices)
         ),
-        (KeyKind::Texts, Value::List(items)) if items.iter().all(|item| matches!(item.value, Value::Text(_))) => return None,
+        (KeyKind::Texts, Value::List(items)) if items.iter().all(|item| matches!(item.value, Value::Text(_))) => {
+            return None;
+        }
         (KeyKind::Texts, Value::List(_)) => "every item of the list must be a text in quotes".to_owned(),
         _ => format!("{} was expected, found {}", expected(kind), value.kind()),
     };
@@ -258,7 +291,7 @@ fn stranger_in_entity(key: &str, factory: &dyn SchemeFactory, catalog: &Catalog,
         .collect();
     let owners = |key: &str| {
         let owners: Vec<&str> = of_others.iter().filter(|(name, _)| *name == key).map(|(_, owner)| *owner).collect();
-        format!("a key of {}, not of {own}", words::listed(&owners))
+        format!("a key of {}, not of {own}", owners.join(" and "))
     };
     if of_others.iter().any(|(name, _)| *name == key) {
         return format!("`{key}` is {} (known: {})", owners(key), words::listed(known));
@@ -282,7 +315,14 @@ mod tests {
         for good in ["2026-01-01T00:00:00Z", "2026-01-01T00:00:00.5Z", "2026-01-01T00:00:00+02:00"] {
             assert!(is_time(good), "{good}");
         }
-        for bad in ["2026-01-01", "2026-01-01T00:00:00", "2026-13-01T00:00:00Z", "20260101T000000Z", "2026-01-01 00:00:00Z", ""] {
+        for bad in [
+            "2026-01-01",
+            "2026-01-01T00:00:00",
+            "2026-13-01T00:00:00Z",
+            "20260101T000000Z",
+            "2026-01-01 00:00:00Z",
+            "",
+        ] {
             assert!(!is_time(bad), "{bad}");
         }
     }

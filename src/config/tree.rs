@@ -87,10 +87,18 @@ impl Grower<'_> {
         let message = match read.as_ref().map_err(std::num::ParseIntError::kind) {
             Ok(_) => return read.ok(),
             Err(std::num::IntErrorKind::PosOverflow) => {
-                format!("{} is above {}, the largest whole number TOML has", words::clipped(&number.to_string()), i64::MAX)
+                format!(
+                    "{} is above {}, the largest whole number TOML has",
+                    words::clipped(&number.to_string()),
+                    i64::MAX
+                )
             }
             Err(std::num::IntErrorKind::NegOverflow) => {
-                format!("{} is below {}, the smallest whole number TOML has", words::clipped(&number.to_string()), i64::MIN)
+                format!(
+                    "{} is below {}, the smallest whole number TOML has",
+                    words::clipped(&number.to_string()),
+                    i64::MIN
+                )
             }
             Err(_) => format!("{} is not a whole number", words::quoted(&number.to_string())),
         };
@@ -176,8 +184,10 @@ mod tests {
     #[test]
     fn numbers_that_do_not_fit_are_told_and_left_out() {
         let (table, unreadable) =
-            read("a = 9223372036854775807\nb = 9223372036854775808\nc = [1, -9223372036854775809]\nd = 0x\ne = 0xFF").unwrap();
-        let told: Vec<String> = unreadable.iter().map(|problem| format!("{}: {}", problem.path, problem.message)).collect();
+            read("a = 9223372036854775807\nb = 9223372036854775808\nc = [1, -9223372036854775809]\nd = 0x\ne = 0xFF")
+                .unwrap();
+        let told: Vec<String> =
+            unreadable.iter().map(|problem| format!("{}: {}", problem.path, problem.message)).collect();
         assert_eq!(
             told,
             [

@@ -50,7 +50,9 @@ pub(super) fn nearest<'k>(name: &str, known: &[&'k str]) -> Option<&'k str> {
     known
         .iter()
         .map(|candidate| (strsim::damerau_levenshtein(&name, &plain(candidate)), *candidate))
-        .filter(|(distance, candidate)| *distance <= (letters.max(candidate.chars().count()) / 3).max(1) && *distance < letters)
+        .filter(|(distance, candidate)| {
+            *distance <= (letters.max(candidate.chars().count()) / 3).max(1) && *distance < letters
+        })
         .min_by_key(|(distance, _)| *distance)
         .map(|(_, candidate)| candidate)
 }

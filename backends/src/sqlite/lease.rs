@@ -230,7 +230,8 @@ async fn put_pool(conn: &mut SqliteConnection, pool: &str, region: &str, row: &P
 
 async fn workers(conn: &mut SqliteConnection, pool: &str, region: &str) -> Result<Vec<WorkerRow>, Fault> {
     let rows = sqlx::query(
-        "SELECT worker, inc, epoch, holder, instance, floor_ms, expires_ms, free_after_ms, revoked, holder_clock_ms, renewed_ms
+        "SELECT worker, inc, epoch, holder, instance, start_ms, floor_ms, expires_ms, free_after_ms, revoked,
+                holder_clock_ms, renewed_ms
          FROM mintage_worker WHERE pool = ? AND region = ? ORDER BY worker",
     )
     .bind(pool)
@@ -247,7 +248,8 @@ async fn worker_row(
     worker: u32,
 ) -> Result<Option<WorkerRow>, Fault> {
     let row = sqlx::query(
-        "SELECT worker, inc, epoch, holder, instance, floor_ms, expires_ms, free_after_ms, revoked, holder_clock_ms, renewed_ms
+        "SELECT worker, inc, epoch, holder, instance, start_ms, floor_ms, expires_ms, free_after_ms, revoked,
+                holder_clock_ms, renewed_ms
          FROM mintage_worker WHERE pool = ? AND region = ? AND worker = ?",
     )
     .bind(pool)
@@ -265,6 +267,7 @@ fn worker_of(row: &SqliteRow) -> Result<WorkerRow, Fault> {
         epoch: read::number(row, "epoch")?,
         holder: read::token(row, "holder")?,
         instance: read::text(row, "instance")?,
+        start_ms: read::number(row, "start_ms")?,
         floor_ms: read::number(row, "floor_ms")?,
         expires_ms: read::number(row, "expires_ms")?,
         free_after_ms: read::number(row, "free_after_ms")?,
@@ -278,9 +281,9 @@ fn worker_of(row: &SqliteRow) -> Result<WorkerRow, Fault> {
 
 async fn put_worker(conn: &mut SqliteConnection, pool: &str, region: &str, row: &WorkerRow) -> Result<(), Fault> {
     sqlx::query(
-        "INSERT OR REPLACE INTO mintage_worker (pool, region, worker, inc, epoch, holder, instance, floor_ms, expires_ms,
-                                                free_after_ms, revoked, holder_clock_ms, renewed_ms)
-         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        "INSERT OR REPLACE INTO mintage_worker (pool, region, worker, inc, epoch, holder, instance, start_ms, floor_ms,
+                                                expires_ms, free_after_ms, revoked, holder_clock_ms, renewed_ms)
+         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
     )
     .bind(pool)
     .bind(region)
@@ -289,6 +292,7 @@ async fn put_worker(conn: &mut SqliteConnection, pool: &str, region: &str, row: 
     .bind(read::signed(row.epoch, "a claim")?)
     .bind(row.holder.map(|token| token.to_be_bytes().to_vec()))
     .bind(&row.instance)
+    .bind(read::signed(row.start_ms, "a time")?)
     .bind(read::signed(row.floor_ms, "a time")?)
     .bind(read::signed(row.expires_ms, "a time")?)
     .bind(read::signed(row.free_after_ms, "a time")?)

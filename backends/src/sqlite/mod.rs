@@ -93,8 +93,8 @@ impl SqliteStore {
             // Only an opening makes the file: a call that finds it gone must say so.
             let mut conn = connect(&options.clone().create_if_missing(true), &path).await?;
             let identity = Identity::at(&path).map_err(|error| gone(&path).caused_by(error))?;
-            begin(&mut conn, WRITE).await.map_err(|error| error.at(&path))?;
-            schema::prepare(&mut conn).await.map_err(|fault| fault.at(&path))?;
+            begin(&mut conn, WRITE).await.map_err(|fault| fault.at(&path))?;
+            schema::prepare(&mut conn, &path).await.map_err(|fault| fault.at(&path))?;
             sqlx::query("COMMIT").execute(&mut conn).await.map_err(|error| Fault::from(error).at(&path))?;
             Ok((conn, identity))
         };

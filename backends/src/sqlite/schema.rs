@@ -1,5 +1,7 @@
 //! The tables, and which version of them a database has.
 
+use std::path::Path;
+
 use sqlx::{Row, sqlite::SqliteConnection};
 
 use super::error::Fault;
@@ -41,6 +43,7 @@ CREATE TABLE mintage_worker (
     epoch INTEGER NOT NULL CHECK (epoch >= 0),
     holder BLOB CHECK (holder IS NULL OR length(holder) = 16),
     instance TEXT NOT NULL,
+    start_ms INTEGER NOT NULL CHECK (start_ms >= 0),
     floor_ms INTEGER NOT NULL CHECK (floor_ms >= 0),
     expires_ms INTEGER NOT NULL CHECK (expires_ms >= 0),
     free_after_ms INTEGER NOT NULL CHECK (free_after_ms >= 0),
@@ -90,7 +93,7 @@ CREATE TABLE mintage_format (
 
 /// Makes the tables, or checks that they are of a version this code understands. Needs a transaction that may write: of
 /// several processes that open an empty database at once, one makes them and the others find them.
-pub(super) async fn prepare(conn: &mut SqliteConnection) -> Result<(), Fault> {
+pub(super) async fn prepare(conn: &mut SqliteConnection, path: &Path) -> Result<(), Fault> {
     let known: i64 =
         sqlx::query_scalar("SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = 'mintage_schema'")
             .fetch_one(&mut *conn)
@@ -101,16 +104,24 @@ pub(super) async fn prepare(conn: &mut SqliteConnection) -> Result<(), Fault> {
     }
     let rows = sqlx::query("SELECT version FROM mintage_schema").fetch_all(conn).await?;
     let [row] = rows.as_slice() else {
-        return Err(
-            corrupt(format!("mintage_schema has {} rows instead of one: restore the database", rows.len())).into()
-        );
+        return Err(corrupt(format!(
+            "{}: mintage_schema has {} rows instead of one: restore the database",
+            path.display(),
+            rows.len()
+        ))
+        .into());
     };
     match row.try_get::<i64, _>("version")? {
         VERSION => Ok(()),
         newer if newer > VERSION => Err(refused(format!(
-            "the database was written by a newer Mintage (schema {newer}, this one knows {VERSION}): use that version here too"
+            "{}: written by a newer Mintage (schema {newer}, this one knows {VERSION}): use that version here too",
+            path.display()
         ))
         .into()),
-        other => Err(corrupt(format!("mintage_schema says version {other}, which never existed: restore the database")).into()),
+        other => Err(corrupt(format!(
+            "{}: mintage_schema says version {other}, which never existed: restore the database",
+            path.display()
+        ))
+        .into()),
     }
 }

@@ -35,7 +35,8 @@ impl Source {
 
     /// Fetches the next range. From then on the store must stand above it.
     pub(super) async fn fetch(&mut self) -> Result<IdRange, StoreError> {
-        let answer = timeout(Duration::from_millis(FETCH_MS_MAX), self.store.allocate(&self.sequence, self.len, None)).await;
+        let answer =
+            timeout(Duration::from_millis(FETCH_MS_MAX), self.store.allocate(&self.sequence, self.len, None)).await;
         let range = answer.unwrap_or_else(|_| {
             Err(StoreError::new(
                 StoreErrorKind::Unavailable,
@@ -128,8 +129,7 @@ async fn keep_supplied(supply: Arc<Supply>, mut source: Source) -> Option<IdRang
                 let wait_ms = retry_wait_ms(failures);
                 failures += 1;
                 supply.fail(error, wait_ms);
-                // Nothing is wanted anew while a range is missing, so only closing cuts the wait short.
-                let _ = timeout(Duration::from_millis(wait_ms.into()), supply.wanted()).await;
+                let _ = timeout(Duration::from_millis(wait_ms.into()), supply.closed()).await;
             }
         }
     }

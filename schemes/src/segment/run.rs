@@ -122,9 +122,16 @@ mod tests {
 
     #[test]
     fn runs_low_exactly_once_and_exactly_there() {
-        for (count, refill_at, reserve) in
-            [(1000, 0.2, 200), (1000, 0.0, 0), (1000, 1.0, 999), (50, 0.2, 10), (7, 0.2, 1), (1, 0.2, 0), (1, 1.0, 0), (3, 0.5, 1)]
-        {
+        for (count, refill_at, reserve) in [
+            (1000, 0.2, 200),
+            (1000, 0.0, 0),
+            (1000, 1.0, 999),
+            (50, 0.2, 10),
+            (7, 0.2, 1),
+            (1, 0.2, 0),
+            (1, 1.0, 0),
+            (3, 0.5, 1),
+        ] {
             let run = run(100, 100 + count, refill_at);
             let mut asked_at = Vec::new();
             while let Taken::Numbers { low, .. } = run.take(1) {

@@ -52,7 +52,11 @@ impl Supply {
     /// Holds one range.
     pub(super) fn of(first: IdRange, refill_at: f64) -> Self {
         let spent = first.end >= RANGE_END;
-        Self { spent: AtomicBool::new(spent), refills: AtomicU64::new(1), ..Self::around(Run::new(first, refill_at), refill_at) }
+        Self {
+            spent: AtomicBool::new(spent),
+            refills: AtomicU64::new(1),
+            ..Self::around(Run::new(first, refill_at), refill_at)
+        }
     }
 
     /// Holds nothing and never will.
@@ -134,9 +138,7 @@ impl Supply {
     fn may_recover(&self) -> bool {
         use StoreErrorKind::{Corrupt, FormatMismatch, Refused, RolledBack};
         let ledger = self.ledger();
-        let lasting = |error: &Arc<StoreError>| {
-            matches!(error.kind(), Corrupt | FormatMismatch | Refused | RolledBack)
-        };
+        let lasting = |error: &Arc<StoreError>| matches!(error.kind(), Corrupt | FormatMismatch | Refused | RolledBack);
         !ledger.deserted && !ledger.trouble.as_ref().is_some_and(lasting)
     }
 
@@ -159,6 +161,13 @@ impl Supply {
     /// Waits until `is_wanting` may have become true, or the segment was closed.
     pub(super) async fn wanted(&self) {
         self.wanted.notified().await;
+    }
+
+    /// Waits until the segment is closed. A wish for a range in between changes nothing: there is one task.
+    pub(super) async fn closed(&self) {
+        while !self.is_closed() {
+            self.wanted().await;
+        }
     }
 
     /// Puts a fresh range behind the last one, or hands it back if the segment was closed meanwhile.

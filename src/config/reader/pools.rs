@@ -170,13 +170,13 @@ impl<'c> Reader<'c> {
         };
         for user in users {
             let room = &user.need.room;
-            let (path, at) = self.place_of(user);
             if let Some((name, _)) = region.filter(|_| block.start < room.start || block.end > room.end) {
                 let message = format!(
                     "region {name} owns worker ids {}..{}, but this layout has room for {}..{} only: give it more worker \
                      bits, or the region another block",
                     block.start, block.end, room.start, room.end
                 );
+                let (path, at) = self.place_of(user);
                 self.refuse(&path, at, message);
             }
             let (WorkerChoice::Prefer(worker) | WorkerChoice::Exactly(worker)) = user.need.which else { continue };
@@ -189,6 +189,7 @@ impl<'c> Reader<'c> {
                 ),
                 _ => continue,
             };
+            let (path, at) = self.place_of_id(user, worker);
             self.refuse(&path, at, format!("worker id {worker} lies outside {limit}"));
         }
         block
@@ -210,7 +211,7 @@ impl<'c> Reader<'c> {
                          agree on one, or use two pools",
                         first.entity.name
                     );
-                    let (path, at) = self.place_of(user);
+                    let (path, at) = self.place_of_id(user, worker);
                     self.refuse(&path, at, message);
                 }
             }
@@ -242,20 +243,17 @@ impl<'c> Reader<'c> {
                 *time_ms = given_ms;
             }
         }
+        let sound = lease.refusals() == refusals;
         times.stop_ms = lease.duration_ms("stop");
         for key in ["ttl", "renew", "window", "max_ahead", "guard", "quarantine", "stop"] {
-            if lease.has(key) && lease.duration_ms(key).is_some_and(|ms| ms > LEASE_TIME_MAX_MS) {
+            if lease.duration_ms(key).is_some_and(|ms| ms > LEASE_TIME_MAX_MS) {
                 lease.refuse(key, "longer than a day: a crashed process would block its worker id that long");
             }
         }
-        if lease.refusals() != refusals {
-            return None;
-        }
-        if let Some(fault) = out_of_order(&times) {
+        if let Some(fault) = out_of_order(&times).filter(|_| sound) {
             lease.refuse("", fault);
-            return None;
         }
-        Some(times)
+        (lease.refusals() == refusals).then_some(times)
     }
 
     fn windows_hold_units(&mut self, block: &Block<'c>, lease: &LeaseTimes, users: &[User<'_>]) {
@@ -297,25 +295,38 @@ impl<'c> Reader<'c> {
         from_environment.or(from_config).map(|(name, _)| name.to_owned())
     }
 
-    /// Where an entity says what it wants of a pool.
+    /// Where an entity says which pool it uses.
     fn place_of(&self, user: &User<'_>) -> (String, Option<Place>) {
-        let path = join("entities", &user.entity.name);
-        let Some(at) = user.need.at else { return (path, Some(user.entity.at)) };
-        let block = self.block("entities", &user.entity.name);
-        let path = block.and_then(|block| path_to(&block.path, block.table, at)).unwrap_or(path);
-        (path, Some(at))
+        let Some((holder, name, at)) = self.pool_setting(user) else {
+            return (join("entities", &user.entity.name), user.need.at.or(Some(user.entity.at)));
+        };
+        (join(&holder.path, name), Some(at))
+    }
+
+    /// Where an entity says which worker id it wants: the number beside the pool, else the pool.
+    fn place_of_id(&self, user: &User<'_>, worker: u32) -> (String, Option<Place>) {
+        let holder = self.pool_setting(user).map(|(holder, ..)| holder);
+        let number = Value::Integer(worker.into());
+        let beside = holder.and_then(|holder| {
+            let (name, setting) = holder.table.iter().find(|(_, setting)| setting.value == number)?;
+            Some((join(&holder.path, name), Some(setting.at)))
+        });
+        beside.unwrap_or_else(|| self.place_of(user))
+    }
+
+    fn pool_setting(&self, user: &User<'_>) -> Option<(Block<'c>, &'c str, Place)> {
+        holder_of(user.need.at?, self.block("entities", &user.entity.name)?)
     }
 }
 
-/// The path of the setting that stands at a place.
-fn path_to(path: &str, table: &[(String, Setting)], at: Place) -> Option<String> {
-    table.iter().find_map(|(name, setting)| {
-        let path = join(path, name);
-        match &setting.value {
-            _ if setting.at == at => Some(path),
-            Value::Table(inner) => path_to(&path, inner, at),
-            _ => None,
-        }
+/// The table in which the setting at a place stands, and its name there.
+fn holder_of(at: Place, block: Block<'_>) -> Option<(Block<'_>, &str, Place)> {
+    if let Some((name, _)) = block.table.iter().find(|(_, setting)| setting.at == at) {
+        return Some((block, name, at));
+    }
+    block.table.iter().find_map(|(name, setting)| {
+        let Value::Table(table) = &setting.value else { return None };
+        holder_of(at, Block { name, path: join(&block.path, name), at: setting.at, table })
     })
 }
 
@@ -352,14 +363,34 @@ mod tests {
     fn blocks_are_half_open_and_have_one_spelling() {
         assert_eq!(block_of("0..256"), Some(0..256));
         assert_eq!(block_of("4294967294..4294967295"), Some(4_294_967_294..4_294_967_295));
-        for bad in ["", "0", "0..", "..1", "1..1", "2..1", "0..=1", "0 .. 1", "00..1", "-1..1", "0..4294967296", "0...1", "a..b"] {
+        for bad in [
+            "",
+            "0",
+            "0..",
+            "..1",
+            "1..1",
+            "2..1",
+            "0..=1",
+            "0 .. 1",
+            "00..1",
+            "-1..1",
+            "0..4294967296",
+            "0...1",
+            "a..b",
+        ] {
             assert_eq!(block_of(bad), None, "{bad}");
         }
     }
 
     #[test]
     fn only_the_right_order_of_times_passes() {
-        let times = |renew_ms, stop_ms, ttl_ms, window_ms| LeaseTimes { renew_ms, stop_ms, ttl_ms, window_ms, ..LeaseTimes::default() };
+        let times = |renew_ms, stop_ms, ttl_ms, window_ms| LeaseTimes {
+            renew_ms,
+            stop_ms,
+            ttl_ms,
+            window_ms,
+            ..LeaseTimes::default()
+        };
         for good in [times(3, None, 10, 60), times(3, Some(8), 10, 10), times(9, None, 10, 10), LeaseTimes::default()] {
             assert_eq!(out_of_order(&good), None, "{good:?}");
         }

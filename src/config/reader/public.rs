@@ -18,7 +18,7 @@ impl<'c> Reader<'c> {
         self.problems.push(Problem {
             path: path.clone(),
             at: Some(setting.at),
-            message: "public ids are not in this version: this is read and kept, and `new --public` refuses".to_owned(),
+            message: "public ids are not in this version: this is checked and kept for one that has them, and `new --public` refuses".to_owned(),
             warning: true,
         });
         let Value::Table(table) = &setting.value else { return };
@@ -34,7 +34,8 @@ impl<'c> Reader<'c> {
         if !PREFIX.fits(prefix) {
             self.refuse(&path, Some(at), format!("{} is no prefix: write {}", words::quoted(prefix), PREFIX.words));
         } else if let Some(owner) = prefixes.get(prefix) {
-            let message = format!("{} is the prefix of entity {owner} already: give each its own", words::quoted(prefix));
+            let message =
+                format!("{} is the prefix of entity {owner} already: give each its own", words::quoted(prefix));
             self.refuse(&path, Some(at), message);
         } else {
             prefixes.insert(prefix, entity);

@@ -26,7 +26,7 @@ impl<'c> Reader<'c> {
     pub(super) fn store(&mut self, block: &Block<'c>) -> Option<StoreConfig> {
         let timeout_ms = self.timeout_ms(block);
         let url = self.url(block)?;
-        self.url_opens(&join(&block.path, "url"), &url)?;
+        self.url_fits(&join(&block.path, "url"), &url);
         Some(StoreConfig { name: block.name.to_owned(), url: url.text.to_owned(), timeout_ms, at: block.at })
     }
 
@@ -92,18 +92,19 @@ impl<'c> Reader<'c> {
         }
     }
 
-    /// Whether there is a store for the URL, and it likes the URL.
-    fn url_opens(&mut self, path: &str, url: &Url<'c>) -> Option<()> {
+    /// Whether there is a store for the URL, and it likes the URL; told otherwise.
+    fn url_fits(&mut self, path: &str, url: &Url<'c>) {
         let catalog = self.catalog;
         let known: Vec<&str> = catalog.backends().iter().map(|factory| factory.url_scheme()).collect();
         let scheme = url.text.split_once(':').map(|(scheme, _)| scheme);
-        let fault = match catalog.backends().iter().find(|factory| Some(factory.url_scheme()) == scheme) {
-            Some(factory) => factory.check(url.text).err()?,
-            None => unknown_store(scheme, &known),
+        let checked = match catalog.backends().iter().find(|factory| Some(factory.url_scheme()) == scheme) {
+            Some(factory) => factory.check(url.text),
+            None => Err(unknown_store(scheme, &known)),
         };
-        let origin = url.variable.map(|name| format!("from the environment variable {name}: ")).unwrap_or_default();
-        self.refuse(path, Some(url.at), format!("{origin}{fault}"));
-        None
+        if let Err(fault) = checked {
+            let origin = url.variable.map(|name| format!("from the environment variable {name}: ")).unwrap_or_default();
+            self.refuse(path, Some(url.at), format!("{origin}{fault}"));
+        }
     }
 
     /// `[keys.X]`: a file or an environment variable, not both.
@@ -111,19 +112,28 @@ impl<'c> Reader<'c> {
         let named = (block.setting("file"), block.setting("env"));
         match named {
             (Some(_), Some(env)) => {
-                self.refuse(&join(&block.path, "env"), Some(env.at), "a key comes from a file or from the environment: keep one");
+                self.refuse(
+                    &join(&block.path, "env"),
+                    Some(env.at),
+                    "a key comes from a file or from the environment: keep one",
+                );
             }
-            (None, None) => {
+            (None, None) if block.table.is_empty() => {
                 let message = "says not where the key is: write `file = \"mintage.keys\"` or `env = \"MINTAGE_KEYS\"`";
                 self.refuse(&block.path, Some(block.at), message);
             }
             (Some(Setting { value: Value::Text(file), at }), None) if file.is_empty() => {
-                self.refuse(&join(&block.path, "file"), Some(*at), "empty: write the path of a file, such as \"mintage.keys\"");
+                self.refuse(
+                    &join(&block.path, "file"),
+                    Some(*at),
+                    "empty: write the path of a file, such as \"mintage.keys\"",
+                );
             }
-            (Some(_), None) => {}
             (None, Some(_)) => {
                 self.variable(block);
             }
+            // Named, or missing because another key is wrong, which is told already.
+            (Some(_), None) | (None, None) => {}
         }
     }
 
@@ -141,7 +151,9 @@ impl<'c> Reader<'c> {
 fn unknown_store(scheme: Option<&str>, known: &[&str]) -> String {
     let known_text = words::listed(known);
     match scheme {
-        None => format!("a URL begins with the kind of store and a colon, such as \"sqlite:mintage.db\" (known: {known_text})"),
+        None => format!(
+            "a URL begins with the kind of store and a colon, such as \"sqlite:mintage.db\" (known: {known_text})"
+        ),
         Some(scheme) if URL_SCHEMES_LATER.contains(&scheme) => {
             format!("{scheme} stores are not in this version yet (known: {known_text})")
         }
@@ -155,7 +167,8 @@ fn unknown_store(scheme: Option<&str>, known: &[&str]) -> String {
 /// Whether a URL has a password before its host, or a parameter that looks like one.
 fn holds_password(url: &str) -> bool {
     let (before_query, query) = url.split_once('?').unwrap_or((url, ""));
-    let authority = before_query.split_once("//").map_or("", |(_, rest)| rest.split(['/', '#']).next().unwrap_or_default());
+    let authority =
+        before_query.split_once("//").map_or("", |(_, rest)| rest.split(['/', '#']).next().unwrap_or_default());
     let in_authority = authority
         .rsplit_once('@')
         .and_then(|(user, _)| user.split_once(':'))

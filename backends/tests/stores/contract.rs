@@ -1,0 +1,36 @@
+//! Every law of the test kit, on every store.
+
+use std::{sync::Arc, time::Duration};
+
+use mintage_backends::{FileStore, Memory, SqliteStore};
+use mintage_core::{
+    ManualClock,
+    testkit::store::{self, Trial},
+};
+
+use crate::NOW_MS;
+
+#[tokio::test]
+async fn memory_keeps_the_laws() {
+    let clock = ManualClock::at(NOW_MS);
+    let store = Memory::new(Arc::new(clock.clone()));
+    store::all(&store, async |ms| clock.advance(ms), Trial::default()).await;
+}
+
+/// Each cycle is two synced files: a few hundred show what five thousand would.
+#[tokio::test]
+async fn file_keeps_the_laws() {
+    let folder = tempfile::tempdir().unwrap();
+    let clock = ManualClock::at(NOW_MS);
+    let store = FileStore::open(folder.path(), Arc::new(clock.clone()), Duration::from_secs(60)).await.unwrap();
+    store::all(&store, async |ms| clock.advance(ms), Trial { cycles: 300, ..Trial::default() }).await;
+}
+
+#[tokio::test]
+async fn sqlite_keeps_the_laws() {
+    let folder = tempfile::tempdir().unwrap();
+    let clock = ManualClock::at(NOW_MS);
+    let path = folder.path().join("ids.db");
+    let store = SqliteStore::open(path, Arc::new(clock.clone()), Duration::from_secs(60)).await.unwrap();
+    store::all(&store, async |ms| clock.advance(ms), Trial::default()).await;
+}

@@ -1,0 +1,264 @@
+//! What only SQLite goes through: commits that fail, foreign and damaged databases, rows that something else wrote.
+
+use std::{fs, path::Path, sync::Arc, time::Duration};
+
+use mintage_backends::SqliteStore;
+use mintage_core::{
+    FormatStore, IdempotencyKey, LeaseStore, ManualClock, RangeStore, Sequence, StoreError, StoreErrorKind, WorkerChoice,
+};
+use sqlx::{ConnectOptions, Row, SqliteConnection, sqlite::SqliteConnectOptions};
+
+use crate::{NOW_MS, count, holder, pool, terms};
+
+/// A connection that is none of the store's.
+pub(crate) async fn connect(path: &Path) -> SqliteConnection {
+    SqliteConnectOptions::new().filename(path).connect().await.unwrap()
+}
+
+async fn open(path: &Path) -> Result<SqliteStore, StoreError> {
+    SqliteStore::open(path, Arc::new(ManualClock::at(NOW_MS)), Duration::from_secs(20)).await
+}
+
+async fn tamper(path: &Path, sql: &'static str) {
+    let mut conn = connect(path).await;
+    sqlx::raw_sql("PRAGMA ignore_check_constraints = ON").execute(&mut conn).await.unwrap();
+    sqlx::raw_sql(sql).execute(&mut conn).await.unwrap();
+    sqlx::Connection::close(conn).await.unwrap();
+}
+
+/// A database with some of everything in it.
+async fn used(path: &Path) -> SqliteStore {
+    let store = open(path).await.unwrap();
+    let key = IdempotencyKey::new("request-1").unwrap();
+    store.create(&Sequence::new("orders", 1)).await.unwrap();
+    store.allocate(&Sequence::new("orders", 1), count(10), Some(&key)).await.unwrap();
+    store.acquire(&pool("main", 0..4), WorkerChoice::Any, &holder(1), &terms()).await.unwrap();
+    store.pin("events", &mintage_core::Format::of("snowflake")).await.unwrap();
+    store
+}
+
+/// The commit itself is refused by the database, after every statement before it went well: nothing may be believed.
+#[tokio::test]
+async fn an_answer_whose_commit_fails_is_not_believed() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("ids.db");
+    let store = used(&path).await;
+    let (sequence, pool) = (Sequence::new("orders", 1), pool("main", 0..4));
+    let lease = store.acquire(&pool, WorkerChoice::Any, &holder(2), &terms()).await.unwrap();
+    let before = (store.sequences().await.unwrap(), store.leases(&pool).await.unwrap());
+    // A foreign key that is checked at the commit only, and violated by any change.
+    tamper(
+        &path,
+        "CREATE TABLE planted (id INTEGER REFERENCES nothing (id) DEFERRABLE INITIALLY DEFERRED);
+         CREATE TABLE nothing (id INTEGER PRIMARY KEY);
+         CREATE TRIGGER planted_1 AFTER UPDATE ON mintage_sequence BEGIN INSERT INTO planted VALUES (1); END;
+         CREATE TRIGGER planted_2 AFTER INSERT ON mintage_worker BEGIN INSERT INTO planted VALUES (1); END;
+         CREATE TRIGGER planted_3 AFTER INSERT ON mintage_format BEGIN INSERT INTO planted VALUES (1); END;",
+    )
+    .await;
+    for _ in 0..2 {
+        let errors = [
+            store.allocate(&sequence, count(10), None).await.map(drop).unwrap_err(),
+            store.raise(&sequence, 1_000).await.unwrap_err(),
+            store.acquire(&pool, WorkerChoice::Any, &holder(3), &terms()).await.map(drop).unwrap_err(),
+            store.renew(&lease, &holder(2), &terms()).await.map(drop).unwrap_err(),
+            store.release(lease.clone(), lease.window.start, &terms()).await.unwrap_err(),
+            store.pin("others", &mintage_core::Format::of("ulid")).await.unwrap_err(),
+        ];
+        for error in errors {
+            assert_eq!(error.kind(), StoreErrorKind::Corrupt, "{error}");
+            let cause = std::error::Error::source(&error).unwrap().to_string();
+            assert!(cause.contains("FOREIGN KEY"), "{cause}");
+        }
+    }
+    assert_eq!((store.sequences().await.unwrap(), store.leases(&pool).await.unwrap()), before, "and nothing was changed");
+    assert_eq!(store.pinned("others").await.unwrap(), None);
+
+    tamper(&path, "DROP TRIGGER planted_1; DROP TRIGGER planted_2; DROP TRIGGER planted_3").await;
+    assert_eq!(store.allocate(&sequence, count(10), None).await.unwrap().start, 11, "it goes on where it stood");
+    store.renew(&lease, &holder(2), &terms()).await.unwrap();
+}
+
+#[tokio::test]
+async fn the_database_is_as_durable_as_promised() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("ids.db");
+    let _store = used(&path).await;
+    let mode = sqlx::query("PRAGMA journal_mode").fetch_one(&mut connect(&path).await).await.unwrap();
+    assert_eq!(mode.get::<String, _>(0), "wal");
+    let tables = sqlx::query("SELECT name FROM sqlite_master WHERE type IN ('table', 'index') AND sql IS NOT NULL")
+        .fetch_all(&mut connect(&path).await)
+        .await
+        .unwrap();
+    assert_eq!(tables.len(), 10);
+    assert!(tables.iter().all(|table| table.get::<String, _>(0).starts_with("mintage_")), "every name has the prefix");
+}
+
+#[tokio::test]
+async fn files_that_are_no_database_are_corrupt_and_left_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("ids.db");
+    for foreign in [b"x".to_vec(), b"a diary, not a database".to_vec(), vec![0xff; 8_192], b"SQLite format 2\0".repeat(64)] {
+        fs::write(&path, &foreign).unwrap();
+        let error = open(&path).await.unwrap_err();
+        assert_eq!(error.kind(), StoreErrorKind::Corrupt, "{error}");
+        assert!(error.to_string().contains("ids.db"), "{error}");
+        assert_eq!(fs::read(&path).unwrap(), foreign, "the file was touched");
+    }
+}
+
+#[tokio::test]
+async fn a_damaged_database_is_corrupt() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("ids.db");
+    drop(used(&path).await);
+    // Closing is done by another thread; a last connection moves everything into the one file.
+    tamper(&path, "PRAGMA wal_checkpoint(TRUNCATE)").await;
+    let good = fs::read(&path).unwrap();
+    let scribbled: Vec<u8> = good.iter().enumerate().map(|(at, byte)| if at < 100 { *byte } else { 0xa5 }).collect();
+    for bad in [&good[..good.len() / 2], &good[..4_096], scribbled.as_slice()] {
+        let path = folder.path().join("copy.db");
+        fs::write(&path, bad).unwrap();
+        let error = match open(&path).await {
+            Ok(store) => store.allocate(&Sequence::new("orders", 1), count(1), None).await.unwrap_err(),
+            Err(error) => error,
+        };
+        assert_eq!(error.kind(), StoreErrorKind::Corrupt, "{error}");
+        fs::remove_file(&path).unwrap();
+    }
+}
+
+#[tokio::test]
+async fn schemas_of_other_versions_are_refused() {
+    for (sql, kind, told) in [
+        ("UPDATE mintage_schema SET version = 2", StoreErrorKind::Refused, "newer Mintage (schema 2"),
+        ("UPDATE mintage_schema SET version = 0", StoreErrorKind::Corrupt, "never existed"),
+        ("DELETE FROM mintage_schema", StoreErrorKind::Corrupt, "0 rows"),
+        ("INSERT INTO mintage_schema VALUES (1)", StoreErrorKind::Corrupt, "2 rows"),
+        ("DROP TABLE mintage_schema", StoreErrorKind::Corrupt, "not as Mintage made them"),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("ids.db");
+        drop(used(&path).await);
+        tamper(&path, sql).await;
+        let error = open(&path).await.expect_err(sql);
+        assert_eq!(error.kind(), kind, "{sql}: {error}");
+        assert!(error.to_string().contains(told), "{sql}: {error}");
+    }
+}
+
+/// Whatever stands in a column: an error, never a panic, never a number from it.
+#[tokio::test]
+async fn senseless_values_are_corrupt() {
+    const LOOSE: &str = "ALTER TABLE mintage_sequence RENAME TO old; CREATE TABLE mintage_sequence (name, last, version);";
+    for sql in [
+        "UPDATE mintage_sequence SET last = -2",
+        "UPDATE mintage_sequence SET last = -9223372036854775808",
+        "UPDATE mintage_sequence SET version = -1",
+        "UPDATE mintage_sequence SET version = 9223372036854775807",
+        "UPDATE mintage_range_key SET asked = 4294967296",
+        "UPDATE mintage_range_key SET first = 100",
+        "INSERT INTO mintage_sequence VALUES ('orders', NULL, 1)",
+        "INSERT INTO mintage_sequence VALUES ('orders', 'eleven', 1)",
+        "INSERT INTO mintage_sequence VALUES ('orders', 10.5, 1)",
+        "INSERT INTO mintage_sequence VALUES ('orders', x'0a', 1)",
+        "UPDATE mintage_pool SET block_start = 4294967295",
+        "UPDATE mintage_pool SET block_start = -1",
+        "UPDATE mintage_pool SET block_len = 0",
+        "UPDATE mintage_pool SET block_len = 4294967296",
+        "UPDATE mintage_pool SET inc = 9223372036854775807",
+        "UPDATE mintage_pool SET granted_at_ms = 9223372036854775807",
+        "UPDATE mintage_pool SET guard_ms = 9223372036854775807",
+        "UPDATE mintage_worker SET epoch = 9223372036854775807",
+        "UPDATE mintage_worker SET epoch = -1",
+        "UPDATE mintage_worker SET floor_ms = -1",
+        "UPDATE mintage_worker SET holder = x'01'",
+        "UPDATE mintage_worker SET revoked = 2",
+        "UPDATE mintage_worker SET worker = -1",
+        "UPDATE mintage_format SET format = 'nonsense'",
+        "DROP TABLE mintage_sequence",
+        "DROP TABLE mintage_worker",
+        "DROP TABLE mintage_range_key",
+        "DROP TABLE mintage_format",
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("ids.db");
+        let store = used(&path).await;
+        if sql.starts_with("INSERT") {
+            tamper(&path, LOOSE).await;
+        }
+        tamper(&path, sql).await;
+        let (sequence, key) = (Sequence::new("orders", 1), IdempotencyKey::new("request-1").unwrap());
+        let error = if sql.contains("_sequence") || sql.contains("_range_key") {
+            store.allocate(&sequence, count(10), Some(&key)).await.map(drop)
+        } else if sql.contains("_format") {
+            store.pin("events", &mintage_core::Format::of("snowflake")).await
+        } else {
+            store.acquire(&pool("main", 0..4), WorkerChoice::Any, &holder(2), &terms()).await.map(drop)
+        };
+        let error = error.expect_err(sql);
+        assert_eq!(error.kind(), StoreErrorKind::Corrupt, "{sql}: {error}");
+    }
+}
+
+#[tokio::test]
+async fn a_deleted_row_is_missed_and_not_made_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("ids.db");
+    let store = used(&path).await;
+    tamper(&path, "DELETE FROM mintage_sequence; DELETE FROM mintage_worker").await;
+    let error = store.allocate(&Sequence::new("orders", 1), count(1), None).await.unwrap_err();
+    assert_eq!(error.kind(), StoreErrorKind::Refused, "{error}");
+    assert!(store.sequences().await.unwrap().is_empty());
+    tamper(&path, "DELETE FROM mintage_pool").await;
+    let mut known = pool("main", 0..4);
+    known.known = true;
+    let error = store.acquire(&known, WorkerChoice::Any, &holder(2), &terms()).await.unwrap_err();
+    assert_eq!(error.kind(), StoreErrorKind::RolledBack, "{error}");
+}
+
+/// An open database lives on after its file was deleted or replaced: going on would repeat the numbers of the new one.
+#[cfg(unix)]
+#[tokio::test]
+async fn a_database_that_was_deleted_or_replaced_while_open_is_not_used() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("ids.db");
+    let sequence = Sequence::new("orders", 1);
+    let store = used(&path).await;
+    for suffix in ["", "-wal", "-shm"] {
+        fs::remove_file(folder.path().join(format!("ids.db{suffix}"))).unwrap();
+    }
+    for _ in 0..2 {
+        let error = store.allocate(&sequence, count(1), None).await.unwrap_err();
+        assert!(matches!(error.kind(), StoreErrorKind::RolledBack | StoreErrorKind::Unavailable), "{error}");
+    }
+    assert!(!path.exists(), "a call made the file again");
+    let new = used(&path).await;
+    new.allocate(&sequence, count(1), None).await.unwrap();
+    let error = store.allocate(&sequence, count(1), None).await.unwrap_err();
+    assert_eq!(error.kind(), StoreErrorKind::RolledBack, "{error}");
+    assert!(error.to_string().contains("replaced"), "{error}");
+}
+
+/// The rows of a whole 16-bit pool are read by one claim: it must stay far below any timeout.
+#[tokio::test]
+async fn a_claim_from_a_full_16_bit_pool_finds_the_one_free_id() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("ids.db");
+    let store = open(&path).await.unwrap();
+    let pool = pool("wide", 0..65_536);
+    store.acquire(&pool, WorkerChoice::Any, &holder(0), &terms()).await.unwrap();
+    tamper(
+        &path,
+        "INSERT INTO mintage_worker
+         WITH RECURSIVE ids (id) AS (VALUES (1) UNION ALL SELECT id + 1 FROM ids WHERE id < 65535)
+         SELECT pool, region, id, inc, epoch, randomblob(16), instance, start_ms, floor_ms, expires_ms, free_after_ms,
+                revoked, holder_clock_ms, renewed_ms
+         FROM mintage_worker, ids WHERE id <> 40000",
+    )
+    .await;
+    let lease = store.acquire(&pool, WorkerChoice::Any, &holder(1), &terms()).await.unwrap();
+    assert_eq!(lease.worker, 40_000);
+    let full = store.acquire(&pool, WorkerChoice::Any, &holder(2), &terms()).await.unwrap_err();
+    assert_eq!(full.kind(), StoreErrorKind::NoFreeWorker, "{full}");
+}

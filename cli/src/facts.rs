@@ -1,0 +1,197 @@
+//! `mintage at`, `check`, `explain` and `schema`: what can be said without minting.
+
+use std::io::Write;
+
+use mintage::{
+    BuildError, config,
+    config::{Checked, EntityConfig},
+    core::{Clock, SystemClock, plugin::Fact},
+    time,
+};
+use serde_json::{Value, json};
+
+use crate::{
+    args::{self, AtArgs, CheckArgs, ConfigArgs, ExplainArgs, Output},
+    failure::Failure,
+    output,
+};
+
+/// `mintage at ENTITY TIME`.
+pub(crate) fn at(config: &ConfigArgs, at: &AtArgs) -> Result<(), Failure> {
+    let checked = checked(config)?;
+    let entity = entity(&checked, &at.entity)?;
+    let from_ms = time::parse(&at.time).map_err(Failure::usage)?;
+    let to_ms = at.to.as_deref().map_or(Ok(from_ms), time::parse).map_err(Failure::usage)?;
+    if to_ms < from_ms {
+        return Err(Failure::usage("--to lies before the beginning of the span: swap the two"));
+    }
+    let reader = entity.plan.reader();
+    let Some((first, last)) = reader.range_at(from_ms, to_ms) else {
+        return Err(no_range(entity, &reader));
+    };
+    let [first, last] = [first, last].map(|id| reader.format(id).unwrap_or_default());
+    let mut out = std::io::stdout().lock();
+    match at.output {
+        Output::Text => {
+            writeln!(out, "{first}\n{last}")?;
+            output::remark(&format!("smallest and largest; WHERE id BETWEEN '{first}' AND '{last}'"));
+        }
+        Output::Json => writeln!(out, "{}", json!({"entity": at.entity, "first": first, "last": last}))?,
+        Output::Csv => write!(out, "first,last\n{first},{last}\n")?,
+    }
+    Ok(())
+}
+
+fn no_range(entity: &EntityConfig, reader: &mintage::core::AnyScheme) -> Failure {
+    let name = &entity.name;
+    match reader.runs_out() {
+        None => Failure::usage(format!("{name} uses {}, whose ids carry no time: keep a created_at column", entity.scheme)),
+        Some(end_ms) => Failure::invalid(format!(
+            "no id of {name} can carry that time: it lies before the epoch or after {}, or the time does not come first",
+            time::rfc3339(end_ms, 1)
+        )),
+    }
+}
+
+/// `mintage check`.
+pub(crate) fn check(config: &ConfigArgs, check: &CheckArgs) -> Result<(), Failure> {
+    let config = config.load()?;
+    let now_ms = SystemClock.unix_ms();
+    let builder = args::builder();
+    let (checked, errors) = match builder.check(&config) {
+        Ok(checked) => (Some(checked), None),
+        Err(errors) => (None, Some(errors)),
+    };
+    let mut out = std::io::stdout().lock();
+    if check.output != Output::Text {
+        let refusals = errors.as_ref().map_or(&[][..], |errors| errors.problems());
+        let warnings = match (&checked, &errors) {
+            (Some(checked), _) => checked.warnings.list(),
+            (_, Some(errors)) => errors.warnings().list(),
+            _ => &[],
+        };
+        write_problems(&mut out, check.output, refusals.iter().chain(warnings))?;
+    } else if let Some(checked) = &checked {
+        let mut rows: Vec<(String, String)> =
+            checked.entities.iter().map(|entity| (entity.name.clone(), summary(entity, now_ms))).collect();
+        rows.extend(checked.stores.iter().map(|store| {
+            let factory = builder.catalog().backends().iter().find(|known| known.url_scheme() == store.url_scheme());
+            (format!("stores.{}", store.name), factory.map_or("", |known| known.promise()).to_owned())
+        }));
+        out.write_all(output::aligned(&rows, 0).as_bytes())?;
+        for line in checked.warnings.to_string().lines() {
+            output::remark(&format!("warning: {line}"));
+        }
+    } else if let Some(errors) = &errors {
+        writeln!(out, "{errors}")?;
+        for line in errors.warnings().to_string().lines() {
+            output::remark(&format!("warning: {line}"));
+        }
+    }
+    match errors {
+        None => Ok(()),
+        Some(errors) => {
+            let count = errors.problems().len();
+            Err(Failure::invalid(format!("{count} {} to mend", if count == 1 { "problem" } else { "problems" })))
+        }
+    }
+}
+
+fn write_problems<'p>(
+    out: &mut impl Write,
+    output: Output,
+    problems: impl Iterator<Item = &'p mintage::core::plugin::Problem>,
+) -> Result<(), Failure> {
+    let rows: Vec<Value> = problems
+        .map(|problem| {
+            json!({
+                "path": problem.path,
+                "line": problem.at.map(|at| at.line),
+                "column": problem.at.map(|at| at.column),
+                "severity": if problem.warning { "warning" } else { "error" },
+                "message": problem.message,
+            })
+        })
+        .collect();
+    if output == Output::Json {
+        writeln!(out, "{:#}", Value::Array(rows))?;
+        return Ok(());
+    }
+    writeln!(out, "severity,line,column,path,message")?;
+    for row in &rows {
+        let field = |name: &str| match row.get(name) {
+            Some(Value::String(text)) => text.clone(),
+            None | Some(Value::Null) => String::new(),
+            Some(other) => other.to_string(),
+        };
+        let fields = ["severity", "line", "column", "path", "message"].map(field);
+        out.write_all(output::csv_line(&fields.each_ref().map(String::as_str)).as_bytes())?;
+    }
+    Ok(())
+}
+
+/// One line: capacity and end.
+fn summary(entity: &EntityConfig, now_ms: u64) -> String {
+    let facts = entity.plan.facts(now_ms);
+    let told: Vec<&str> = ["capacity", "life"]
+        .iter()
+        .filter_map(|name| facts.iter().find(|fact| fact.name == *name))
+        .map(|fact| fact.text.as_str())
+        .collect();
+    format!("{}: {}", entity.scheme, told.join(", "))
+}
+
+/// `mintage explain ENTITY`.
+pub(crate) fn explain(config: &ConfigArgs, explain: &ExplainArgs) -> Result<(), Failure> {
+    let checked = checked(config)?;
+    let entity = entity(&checked, &explain.entity)?;
+    let facts = entity.plan.facts(SystemClock.unix_ms());
+    let mut out = std::io::stdout().lock();
+    match explain.output {
+        Output::Text => {
+            let mut rows = vec![("scheme".to_owned(), entity.scheme.clone())];
+            rows.extend(facts.iter().map(|fact| (fact.name.to_owned(), marked(fact))));
+            out.write_all(output::aligned(&rows, 0).as_bytes())?;
+        }
+        Output::Json => {
+            let facts: Vec<Value> = facts
+                .iter()
+                .map(|fact| {
+                    let at = fact.at_ms.map(|at_ms| time::rfc3339(at_ms, 1));
+                    json!({"name": fact.name, "text": fact.text, "at": at, "warning": fact.warning})
+                })
+                .collect();
+            writeln!(out, "{:#}", json!({"entity": entity.name, "scheme": entity.scheme, "facts": facts}))?;
+        }
+        Output::Csv => {
+            writeln!(out, "name,text")?;
+            for fact in &facts {
+                out.write_all(output::csv_line(&[fact.name, &fact.text]).as_bytes())?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn marked(fact: &Fact) -> String {
+    if fact.warning { format!("warning: {}", fact.text) } else { fact.text.clone() }
+}
+
+/// `mintage schema`.
+pub(crate) fn schema() -> Result<(), Failure> {
+    let schema = config::schema(args::builder().catalog());
+    writeln!(std::io::stdout().lock(), "{schema:#}")?;
+    Ok(())
+}
+
+fn checked(config: &ConfigArgs) -> Result<Checked, Failure> {
+    let config = config.load()?;
+    args::builder().check(&config).map_err(|errors| BuildError::from(errors).into())
+}
+
+fn entity<'c>(checked: &'c Checked, name: &str) -> Result<&'c EntityConfig, Failure> {
+    checked.entity(name).ok_or_else(|| {
+        let known: Vec<&str> = checked.entities.iter().map(|entity| entity.name.as_str()).collect();
+        BuildError::NoEntity { name: name.to_owned(), known: known.join(", ") }.into()
+    })
+}

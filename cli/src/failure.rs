@@ -1,0 +1,119 @@
+//! What went wrong, for people: the whole chain, and an exit code that says whose move it is.
+
+use std::{error::Error, process::ExitCode};
+
+use mintage::{
+    BuildError, MinterError,
+    core::{ParseError, ReadyError, StoreError, StoreErrorKind},
+};
+
+use crate::output;
+
+/// Some input is no id.
+const INVALID: u8 = 1;
+/// Usage or config.
+const USAGE: u8 = 2;
+/// The store cannot be reached, or cannot be read.
+const UNREACHABLE: u8 = 3;
+/// Refused: clock, lease, exhausted.
+const REFUSED: u8 = 4;
+
+#[derive(Debug)]
+pub(crate) struct Failure {
+    code: u8,
+    message: String,
+}
+
+impl Failure {
+    pub(crate) fn invalid(message: impl Into<String>) -> Self {
+        Self { code: INVALID, message: message.into() }
+    }
+
+    pub(crate) fn usage(message: impl Into<String>) -> Self {
+        Self { code: USAGE, message: message.into() }
+    }
+
+    pub(crate) fn refused(message: impl Into<String>) -> Self {
+        Self { code: REFUSED, message: message.into() }
+    }
+
+    /// The reader of our output has gone: no failure.
+    pub(crate) fn is_closed_pipe(&self) -> bool {
+        self.message.is_empty()
+    }
+
+    /// Prints it, and says with which code to end.
+    pub(crate) fn report(&self) -> ExitCode {
+        if self.is_closed_pipe() {
+            return ExitCode::SUCCESS;
+        }
+        output::remark(&self.message);
+        ExitCode::from(self.code)
+    }
+}
+
+impl From<BuildError> for Failure {
+    fn from(error: BuildError) -> Self {
+        let code = match &error {
+            BuildError::Config(_) | BuildError::NoEntity { .. } => USAGE,
+            BuildError::Store { source, .. } => store_code(source),
+            BuildError::Entity { source, .. } => ready_code(source),
+            _ => REFUSED,
+        };
+        Self { code, message: chain(&error) }
+    }
+}
+
+impl From<ReadyError> for Failure {
+    fn from(error: ReadyError) -> Self {
+        Self { code: ready_code(&error), message: chain(&error) }
+    }
+}
+
+impl From<MinterError> for Failure {
+    fn from(error: MinterError) -> Self {
+        Self::usage(chain(&error))
+    }
+}
+
+impl From<ParseError> for Failure {
+    fn from(error: ParseError) -> Self {
+        Self::invalid(error.to_string())
+    }
+}
+
+impl From<std::io::Error> for Failure {
+    fn from(error: std::io::Error) -> Self {
+        if error.kind() == std::io::ErrorKind::BrokenPipe {
+            return Self { code: 0, message: String::new() };
+        }
+        Self::invalid(format!("cannot read or write: {error}"))
+    }
+}
+
+fn store_code(error: &StoreError) -> u8 {
+    match error.kind() {
+        StoreErrorKind::Unavailable | StoreErrorKind::Corrupt => UNREACHABLE,
+        StoreErrorKind::FormatMismatch => USAGE,
+        _ => REFUSED,
+    }
+}
+
+fn ready_code(error: &ReadyError) -> u8 {
+    error.store_error().map_or(REFUSED, store_code)
+}
+
+/// An error and its causes, each once, joined by colons.
+pub(crate) fn chain(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let next = error.to_string();
+        if !text.ends_with(&next) {
+            text.push_str(": ");
+            text.push_str(&next);
+        }
+        cause = error.source();
+    }
+    text
+}

@@ -1,0 +1,187 @@
+//! `mintage inspect`: what could this be, best reading first, and why.
+
+use std::io::{BufRead, Write};
+
+use mintage::{Candidate, Inspection, Witness, core::AnyId, role_name, time};
+use serde_json::Value;
+
+use crate::{
+    args::{self, ConfigArgs, InspectArgs, Output},
+    draw,
+    failure::{Failure, chain},
+    output,
+};
+
+/// Readings printed in full; the rest get a line each.
+const FULL: usize = 1;
+
+pub(crate) async fn run(config: &ConfigArgs, inspect: InspectArgs) -> Result<(), Failure> {
+    let config = config.load()?;
+    let witness = args::builder().witness(&config).await?;
+    for trouble in witness.troubles() {
+        output::remark(&format!("reading without what this store knows: {}", chain(trouble)));
+    }
+    let mut report = Report { witness, output: inspect.output, printed: 0, invalid: Vec::new() };
+    report.head()?;
+    for id in &inspect.ids {
+        if id == "-" {
+            for line in std::io::stdin().lock().lines() {
+                let line = line?;
+                if !line.trim().is_empty() {
+                    report.print(&line).await?;
+                }
+            }
+        } else {
+            report.print(id).await?;
+        }
+    }
+    report.tail()
+}
+
+struct Report {
+    witness: Witness,
+    output: Output,
+    printed: usize,
+    invalid: Vec<String>,
+}
+
+impl Report {
+    fn head(&self) -> Result<(), Failure> {
+        let mut out = std::io::stdout().lock();
+        match self.output {
+            Output::Json => write!(out, "[")?,
+            Output::Csv => write!(out, "id,scheme,entity,created_at,worker_id,sequence\n")?,
+            Output::Text => {}
+        }
+        Ok(())
+    }
+
+    async fn print(&mut self, text: &str) -> Result<(), Failure> {
+        let inspection = self.witness.inspect(text).await;
+        let mut out = std::io::stdout().lock();
+        if inspection.best().is_none() {
+            self.invalid.push(why_not(&inspection));
+        }
+        match self.output {
+            Output::Json => {
+                let comma = if self.printed == 0 { "" } else { ",\n" };
+                write!(out, "{comma}{:#}", inspection.to_json())?;
+            }
+            Output::Csv => out.write_all(csv(&inspection).as_bytes())?,
+            Output::Text => {
+                if self.printed > 0 {
+                    writeln!(out)?;
+                }
+                out.write_all(told(&inspection).as_bytes())?;
+            }
+        }
+        self.printed += 1;
+        Ok(())
+    }
+
+    fn tail(self) -> Result<(), Failure> {
+        if self.output == Output::Json {
+            writeln!(std::io::stdout().lock(), "]")?;
+        }
+        if self.invalid.is_empty() { Ok(()) } else { Err(Failure::invalid(self.invalid.join("\nmintage: "))) }
+    }
+}
+
+/// Why a text is an id of nothing known: the refusal of the scheme whose shape it has, else that it has no known shape.
+fn why_not(inspection: &Inspection) -> String {
+    let shown: String = inspection.input.chars().take(60).collect();
+    let reasons: Vec<String> =
+        inspection.refusals.iter().map(|(scheme, error)| format!("\n  as {scheme}: {error}")).collect();
+    format!("{shown:?} is no id of any scheme known here{}", reasons.concat())
+}
+
+fn csv(inspection: &Inspection) -> String {
+    let json = inspection.to_json();
+    let field = |name: &str| match json.get(name) {
+        Some(Value::String(text)) => text.clone(),
+        None | Some(Value::Null) => String::new(),
+        Some(other) => other.to_string(),
+    };
+    let fields = ["id", "scheme", "entity", "created_at", "worker_id", "sequence"].map(field);
+    output::csv_line(&fields.each_ref().map(String::as_str))
+}
+
+fn told(inspection: &Inspection) -> String {
+    let mut text = format!("{}\n", inspection.input);
+    for candidate in inspection.candidates.iter().take(FULL) {
+        text.push_str(&full(candidate));
+    }
+    if inspection.candidates.len() > FULL {
+        text.push_str("\n  other readings, most likely first\n");
+        let rows: Vec<(String, String)> =
+            inspection.candidates.iter().skip(FULL).map(|other| (title(other), summary(other))).collect();
+        text.push_str(&output::aligned(&rows, 4));
+    }
+    if inspection.candidates.is_empty() {
+        text.push_str("  no id of any scheme known here\n");
+    }
+    text
+}
+
+/// Representations, then components, then why.
+fn full(candidate: &Candidate) -> String {
+    let mut rows = vec![("is".to_owned(), title(candidate))];
+    if let Some(made) = candidate.anatomy.time {
+        rows.push(("made".to_owned(), format!("{} ({} ms)", time::rfc3339(made.unix_ms, made.unit_ms), made.unix_ms)));
+    } else {
+        rows.push(("made".to_owned(), "it does not say".to_owned()));
+    }
+    for grant in &candidate.minted_by {
+        rows.push(("by".to_owned(), format!("{} as worker {}", grant.instance, grant.worker)));
+    }
+    for (name, spelling) in &candidate.spellings {
+        if *name != "time" {
+            rows.push(((*name).to_owned(), spelling.clone()));
+        }
+    }
+    let mut text = output::aligned(&rows, 2);
+    text.push('\n');
+    for line in draw::bits(&candidate.anatomy) {
+        text.push_str(&format!("  {line}\n"));
+    }
+    let fields: Vec<(String, String)> = candidate
+        .anatomy
+        .fields
+        .iter()
+        .map(|field| {
+            let unit = if field.width == 1 { "bit" } else { "bits" };
+            (field.name.to_string(), format!("{} ({}, {} {unit})", field.value, role_name(field.role), field.width))
+        })
+        .collect();
+    text.push_str(&output::aligned(&fields, 2));
+    let why = candidate.reasons.iter().map(String::as_str).chain(candidate.anatomy.notes.iter().map(AsRef::as_ref));
+    for (position, reason) in why.enumerate() {
+        text.push_str(&format!("  {}{reason}\n", if position == 0 { "why: " } else { "     " }));
+    }
+    text
+}
+
+fn title(candidate: &Candidate) -> String {
+    match &candidate.entity {
+        Some(entity) => format!("{entity} ({})", candidate.scheme),
+        None => candidate.scheme.clone(),
+    }
+}
+
+fn summary(candidate: &Candidate) -> String {
+    let mut parts: Vec<String> = Vec::new();
+    if let Some(made) = candidate.anatomy.time {
+        parts.push(time::rfc3339(made.unix_ms, made.unit_ms));
+    }
+    if let Some(worker) = candidate.anatomy.worker {
+        parts.push(format!("worker {worker}"));
+    }
+    if let (Some(sequence), AnyId::Int(_)) = (candidate.anatomy.sequence, candidate.id) {
+        parts.push(format!("sequence {sequence}"));
+    }
+    let unlikely = candidate.reasons.iter().find(|reason| reason.starts_with("unlikely") || reason.starts_with("not handed"));
+    if let Some(reason) = unlikely {
+        parts.push(reason.clone());
+    }
+    parts.join(", ")
+}

@@ -1,0 +1,39 @@
+//! Printing: results on stdout, remarks on stderr.
+
+use std::{
+    io::{IsTerminal, Write},
+    sync::OnceLock,
+};
+
+/// A remark for people, on stderr. A stderr that is gone is no reason to fail.
+pub(crate) fn remark(text: &str) {
+    let _ = writeln!(std::io::stderr().lock(), "mintage: {text}");
+}
+
+/// Whether stdout may be coloured: a terminal, and NO_COLOR not set.
+pub(crate) fn coloured() -> bool {
+    static COLOURED: OnceLock<bool> = OnceLock::new();
+    *COLOURED.get_or_init(|| std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()))
+}
+
+/// Rows of two columns, the first padded to a common width.
+pub(crate) fn aligned(rows: &[(String, String)], indent: usize) -> String {
+    let width = rows.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
+    let mut text = String::new();
+    for (name, value) in rows {
+        let padding = width - name.chars().count();
+        text.push_str(&format!("{:indent$}{name}{:padding$}  {value}\n", "", ""));
+    }
+    text
+}
+
+/// A CSV field, quoted where it must be.
+pub(crate) fn csv_field(text: &str) -> String {
+    if text.contains([',', '"', '\n', '\r']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text.to_owned() }
+}
+
+/// A line of a CSV file.
+pub(crate) fn csv_line(fields: &[&str]) -> String {
+    let fields: Vec<String> = fields.iter().map(|field| csv_field(field)).collect();
+    format!("{}\n", fields.join(","))
+}

@@ -1,0 +1,519 @@
+//! The registry: from a config to minters, and back to rest.
+//!
+//! Building is the only place where configuration errors surface: a registry that stands has every store open, every format
+//! compared, every worker id leased. It happens in an order that cannot lose anything: compare the recorded formats, make
+//! what is new, claim, record, open.
+
+use std::{
+    any::Any,
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use mintage_core::{
+    AnyScheme, Clock, Format, FormatStore, IdScheme, LeaseStore, LeaseTerms, Leased, ManualClock, RangeStore,
+    ReadyError, StoreError, StoreErrorKind, SystemClock, WorkerPool,
+    plugin::{Address, Backend, Catalog, Plugin, Site},
+};
+use mintage_schemes::fork::Birth;
+
+use crate::{
+    AnyMinter, Entity, Kind, Minter,
+    builtin::Builtins,
+    config::{Checked, Config, ConfigErrors, EntityConfig, Environment, PoolConfig},
+    instance,
+    keeper::{Keeper, KeeperPlan, LeaseHealth},
+};
+
+/// Mints, decodes and gives back. Dropping it without [`close`](Self::close) costs gaps, never repeats.
+#[derive(Debug)]
+pub struct Registry {
+    core: Arc<Core>,
+}
+
+/// What minters share. In a forked child it is leaked, not closed: its connections and tasks are the parent's (rule R5).
+#[derive(Debug)]
+pub(crate) struct Core {
+    birth: Birth,
+    parts: Option<Parts>,
+}
+
+#[derive(Debug)]
+struct Parts {
+    checked: Checked,
+    schemes: BTreeMap<String, AnyScheme>,
+    keepers: Vec<Keeper>,
+}
+
+/// Collects what a registry is built with.
+#[derive(Debug)]
+pub struct RegistryBuilder {
+    catalog: Catalog,
+    clock: Arc<dyn Clock>,
+    environment: Environment,
+    only: Option<BTreeSet<String>>,
+    once: Option<u32>,
+    seed: Option<u64>,
+}
+
+/// Why a registry could not be built. What was claimed meanwhile has been given back.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BuildError {
+    /// The config is wrong; every fault is listed.
+    #[error(transparent)]
+    Config(#[from] ConfigErrors),
+    /// A store said no.
+    #[error("store {store}")]
+    Store {
+        /// Its name in the config.
+        store: String,
+        /// What it said.
+        source: StoreError,
+    },
+    /// A scheme could not begin.
+    #[error("entity {entity}")]
+    Entity {
+        /// Its name in the config.
+        entity: String,
+        /// Why.
+        source: ReadyError,
+    },
+    /// An entity was asked for that the config does not have.
+    #[error("no entity {name:?} (known: {known})")]
+    NoEntity {
+        /// The name asked for.
+        name: String,
+        /// Those there are.
+        known: String,
+    },
+}
+
+/// Why there is no such minter.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum MinterError {
+    /// The config has no such entity, or it was left out by [`RegistryBuilder::only`].
+    #[error("no entity {name:?} (known: {known}): add [entities.{name}] to the config")]
+    NoEntity {
+        /// The name asked for.
+        name: String,
+        /// Those there are.
+        known: String,
+    },
+    /// The type declared in `entity!` does not fit the scheme in the config.
+    #[error("entity {entity} is declared as {kind}, but the config gives it {scheme}: change one of them")]
+    Kind {
+        /// The entity.
+        entity: String,
+        /// The kind in `entity!`.
+        kind: &'static str,
+        /// The scheme in the config.
+        scheme: String,
+    },
+}
+
+impl Registry {
+    /// Begins a registry that knows nothing yet: add [`builtins`](RegistryBuilder::builtins).
+    pub fn builder() -> RegistryBuilder {
+        RegistryBuilder {
+            catalog: Catalog::default(),
+            clock: Arc::new(SystemClock),
+            environment: Environment::of_process(),
+            only: None,
+            once: None,
+            seed: None,
+        }
+    }
+
+    /// A registry whose ids are the same in every run, for tests: it reads `clock`, draws chance from `seed`, and keeps
+    /// everything in memory, whatever stores the config names.
+    ///
+    /// # Errors
+    /// As [`RegistryBuilder::build`].
+    pub async fn fixed(config: Config, clock: ManualClock, seed: u64) -> Result<Self, BuildError> {
+        let mut builder = Self::builder().builtins().clock(clock);
+        builder.seed = Some(seed);
+        builder.build(config).await
+    }
+
+    /// The minter of an entity declared by [`entity!`](crate::entity).
+    ///
+    /// # Errors
+    /// [`MinterError`] when the config has no such entity, or gives it another kind.
+    pub fn minter<E: Entity>(&self) -> Result<Minter<E>, MinterError> {
+        let scheme = self.core.scheme(E::NAME)?;
+        let mismatch =
+            || MinterError::Kind { entity: E::NAME.to_owned(), kind: E::Kind::NAME, scheme: scheme.info().name.to_string() };
+        if !E::Kind::admits(&scheme.info().name) {
+            return Err(mismatch());
+        }
+        let typed = typed::<<E::Kind as Kind>::Bits>(scheme.clone()).ok_or_else(mismatch)?;
+        Ok(Minter::new(typed, Arc::clone(&self.core)))
+    }
+
+    /// The minter of an entity known at run time.
+    ///
+    /// # Errors
+    /// [`MinterError::NoEntity`].
+    pub fn any_minter(&self, name: &str) -> Result<AnyMinter, MinterError> {
+        Ok(AnyMinter::new(name.to_owned(), self.core.scheme(name)?.clone(), Arc::clone(&self.core)))
+    }
+
+    /// How the leases stand, one per pool in use.
+    pub fn leases(&self) -> Vec<LeaseHealth> {
+        self.core.parts.iter().flat_map(|parts| parts.keepers.iter().map(Keeper::health)).collect()
+    }
+
+    /// Stops every minter, gives worker ids and unused range tails back, and ends every task. Afterwards every mint says
+    /// `Closed`. In a forked child it does nothing.
+    ///
+    /// # Errors
+    /// The first store that could not be told. That costs a gap or a resting worker id, never a repeat.
+    pub async fn close(self) -> Result<(), BuildError> {
+        if self.core.birth.forked() {
+            return Ok(());
+        }
+        let Some(parts) = &self.core.parts else { return Ok(()) };
+        let mut first_error = None;
+        for keeper in &parts.keepers {
+            if let Err(source) = keeper.close().await {
+                let store = parts.checked.pool(&keeper.health().pool).map(|pool| pool.store.clone()).unwrap_or_default();
+                first_error.get_or_insert(BuildError::Store { store, source });
+            }
+        }
+        for (entity, scheme) in &parts.schemes {
+            if let Err(source) = scheme.close().await {
+                first_error.get_or_insert(BuildError::Entity { entity: entity.clone(), source });
+            }
+        }
+        first_error.map_or(Ok(()), Err)
+    }
+}
+
+impl Core {
+    fn scheme(&self, name: &str) -> Result<&AnyScheme, MinterError> {
+        let schemes = self.parts.as_ref().map(|parts| &parts.schemes);
+        schemes.and_then(|schemes| schemes.get(name)).ok_or_else(|| MinterError::NoEntity {
+            name: name.to_owned(),
+            known: listed(schemes.into_iter().flat_map(BTreeMap::keys)),
+        })
+    }
+}
+
+impl Drop for Core {
+    fn drop(&mut self) {
+        if self.birth.forked() {
+            std::mem::forget(self.parts.take());
+        }
+    }
+}
+
+impl RegistryBuilder {
+    /// Adds every scheme and store of this build.
+    #[must_use]
+    pub fn builtins(self) -> Self {
+        self.plugin::<Builtins>()
+    }
+
+    /// Adds a stranger's schemes and stores, by the door that ours use.
+    #[must_use]
+    pub fn plugin<P: Plugin>(mut self) -> Self {
+        P::install(&mut self.catalog);
+        self
+    }
+
+    /// Reads this clock instead of the machine's.
+    #[must_use]
+    pub fn clock(mut self, clock: impl Clock) -> Self {
+        self.clock = Arc::new(clock);
+        self
+    }
+
+    /// Reads these environment variables instead of the process's.
+    #[must_use]
+    pub fn environment(mut self, environment: Environment) -> Self {
+        self.environment = environment;
+        self
+    }
+
+    /// Opens only these entities, and only the stores and leases they need. The whole config is checked all the same.
+    #[must_use]
+    pub fn only<N: Into<String>>(mut self, names: impl IntoIterator<Item = N>) -> Self {
+        self.only = Some(names.into_iter().map(Into::into).collect());
+        self
+    }
+
+    /// For a process that mints `count` ids and ends: it asks for no more numbers and no longer a window than it needs.
+    #[must_use]
+    pub fn once(mut self, count: u32) -> Self {
+        self.once = Some(count.max(1));
+        self
+    }
+
+    pub(crate) fn clock_shared(&self) -> Arc<dyn Clock> {
+        Arc::clone(&self.clock)
+    }
+
+    /// The schemes and stores known so far.
+    pub fn catalog(&self) -> &Catalog {
+        &self.catalog
+    }
+
+    /// Checks the config without opening anything.
+    ///
+    /// # Errors
+    /// Every fault, with file, line and column.
+    pub fn check(&self, config: &Config) -> Result<Checked, ConfigErrors> {
+        config.check(&self.catalog, &self.environment, self.clock.unix_ms())
+    }
+
+    /// Opens stores, compares formats, claims worker ids, fetches the first ranges. Needs a tokio runtime with time.
+    ///
+    /// # Errors
+    /// [`BuildError`]; whatever was claimed before the error is given back.
+    pub async fn build(self, config: Config) -> Result<Registry, BuildError> {
+        let checked = self.check(&config)?;
+        if let Some(name) = self.only.iter().flatten().find(|name| checked.entity(name).is_none()) {
+            let known = listed(checked.entities.iter().map(|entity| &entity.name));
+            return Err(BuildError::NoEntity { name: name.clone(), known });
+        }
+        let mut site = Assembly { builder: &self, checked: &checked, backends: BTreeMap::new(), claims: Vec::new() };
+        match site.assemble().await {
+            Ok((schemes, keepers)) => {
+                let parts = Parts { checked, schemes, keepers };
+                Ok(Registry { core: Arc::new(Core { birth: Birth::here(), parts: Some(parts) }) })
+            }
+            Err(error) => {
+                site.give_up().await;
+                Err(error)
+            }
+        }
+    }
+
+    fn wants(&self, entity: &EntityConfig) -> bool {
+        self.only.as_ref().is_none_or(|only| only.contains(&entity.name))
+    }
+}
+
+/// A registry under construction.
+struct Assembly<'a> {
+    builder: &'a RegistryBuilder,
+    checked: &'a Checked,
+    backends: BTreeMap<String, Backend>,
+    claims: Vec<Claimed>,
+}
+
+/// A worker id that is ours, before its keeper starts.
+struct Claimed {
+    plan: KeeperPlan,
+    lease: (mintage_core::Lease, u64),
+    pool: String,
+}
+
+type Built = (BTreeMap<String, AnyScheme>, Vec<Keeper>);
+
+impl Assembly<'_> {
+    async fn assemble(&mut self) -> Result<Built, BuildError> {
+        let checked = self.checked;
+        let wanted: Vec<&EntityConfig> = checked.entities.iter().filter(|entity| self.builder.wants(entity)).collect();
+        let pools: Vec<&PoolConfig> = checked
+            .pools
+            .iter()
+            .filter(|pool| wanted.iter().any(|entity| pool_of(entity) == Some(&pool.name)))
+            .collect();
+        let mut known = BTreeSet::new();
+        for entity in &checked.entities {
+            // An entity left out still tells whether its pool was in use before.
+            let shares_pool = pools.iter().any(|pool| pool_of(entity) == Some(&pool.name));
+            if (self.builder.wants(entity) || shares_pool) && self.is_known(entity).await? {
+                known.insert(entity.name.as_str());
+            }
+        }
+        for entity in &wanted {
+            if let (Some(sequence), false) = (&entity.needs.sequence, known.contains(entity.name.as_str())) {
+                let ranges = self.ranges(&entity.store).await?;
+                ranges.create(sequence).await.map_err(|source| store_error(&entity.store, source))?;
+            }
+        }
+        for pool in pools {
+            let in_use = checked
+                .entities
+                .iter()
+                .any(|entity| pool_of(entity) == Some(&pool.name) && known.contains(entity.name.as_str()));
+            self.claim(pool, in_use).await?;
+        }
+        for entity in &wanted {
+            let formats = self.formats(&entity.store).await?;
+            let pinned = formats.pin(&entity.name, &entity.plan.format()).await;
+            pinned.map_err(|source| store_error(&entity.store, source))?;
+        }
+        self.open(&wanted).await
+    }
+
+    /// Compares the configured format with the recorded one. `false` if there is none yet.
+    async fn is_known(&mut self, entity: &EntityConfig) -> Result<bool, BuildError> {
+        let formats = self.formats(&entity.store).await?;
+        let recorded: Option<Format> =
+            formats.pinned(&entity.name).await.map_err(|source| store_error(&entity.store, source))?;
+        let Some(recorded) = recorded else { return Ok(false) };
+        if self.builder.wants(entity) {
+            let agreed = entity.plan.format().agrees_with(&recorded, &entity.name);
+            agreed.map_err(|source| store_error(&entity.store, source))?;
+        }
+        Ok(true)
+    }
+
+    async fn claim(&mut self, pool: &PoolConfig, known: bool) -> Result<(), BuildError> {
+        let mut whole = WorkerPool::new(pool.name.clone(), pool.block.clone());
+        whole.region = pool.region.clone().unwrap_or_default();
+        whole.limits = pool.lease.limits();
+        whole.known = known;
+        let terms = self.terms(pool);
+        let plan = KeeperPlan {
+            store: self.leases(&pool.store).await?,
+            pool: whole,
+            which: pool.which,
+            terms,
+            // A short window is renewed in time as well.
+            renew_ms: pool.lease.renew_ms.min(terms.window_ms / 3).max(1),
+            stop_ms: pool.lease.stop_ms,
+            instance: pool.instance.clone().unwrap_or_else(instance::name),
+            clock: Arc::clone(&self.builder.clock),
+        };
+        let lease = plan.claim(None).await.map_err(|source| store_error(&pool.store, source))?;
+        self.claims.push(Claimed { plan, lease, pool: pool.name.clone() });
+        Ok(())
+    }
+
+    /// The terms of the config; for a process that ends soon, no longer a window than it needs, and no rest afterwards.
+    fn terms(&self, pool: &PoolConfig) -> LeaseTerms {
+        /// Time for a slow machine to get from the claim to the mint.
+        const HEADROOM_MS: u64 = 1_000;
+        let terms = pool.lease.terms();
+        let Some(count) = self.builder.once else { return terms };
+        let needed_ms = self
+            .checked
+            .entities
+            .iter()
+            .filter_map(|entity| entity.needs.worker.as_ref())
+            .filter(|need| need.pool == pool.name)
+            .map(|need| (u64::from(count).div_ceil(need.ids_a_unit.max(1)) + 5) * u64::from(need.unit_ms))
+            .max()
+            .unwrap_or(0);
+        let window_ms = terms.window_ms.min(needed_ms.saturating_add(HEADROOM_MS));
+        LeaseTerms::new(window_ms, terms.ttl_ms.min(window_ms), 0, terms.max_ahead_ms)
+    }
+
+    async fn open(&mut self, wanted: &[&EntityConfig]) -> Result<Built, BuildError> {
+        let mut schemes = BTreeMap::new();
+        let mut leased: BTreeMap<&str, Vec<Arc<dyn Leased>>> = BTreeMap::new();
+        for (position, entity) in wanted.iter().enumerate() {
+            let mut site = Site::new(Arc::clone(&self.builder.clock));
+            site.once = self.builder.once;
+            // Each entity draws its own chance, or two of them would mint the same.
+            site.seed = self.builder.seed.map(|seed| seed.wrapping_add(position as u64));
+            if entity.needs.sequence.is_some() {
+                site.ranges = Some(self.ranges(&entity.store).await?);
+            }
+            let opened = entity.plan.open(site).await;
+            let opened = match opened {
+                Ok(opened) => opened,
+                Err(source) => {
+                    close_all(&schemes).await;
+                    return Err(BuildError::Entity { entity: entity.name.clone(), source });
+                }
+            };
+            if let (Some(pool), Some(side)) = (pool_of(entity), opened.leased) {
+                leased.entry(pool).or_default().push(side);
+            }
+            schemes.insert(entity.name.clone(), opened.scheme);
+        }
+        let keepers = std::mem::take(&mut self.claims)
+            .into_iter()
+            .map(|claimed| {
+                let sides = leased.remove(claimed.pool.as_str()).unwrap_or_default();
+                Keeper::start(claimed.plan, claimed.lease, sides)
+            })
+            .collect();
+        Ok((schemes, keepers))
+    }
+
+    /// Gives back what was claimed: the build failed.
+    async fn give_up(&mut self) {
+        for claimed in std::mem::take(&mut self.claims) {
+            let (lease, _) = claimed.lease;
+            let unused = lease.window.start;
+            // The build's own error is the one to report; an id that cannot be released rests until its window is over.
+            let _ = claimed.plan.store.release(lease, unused, &claimed.plan.terms).await;
+        }
+    }
+
+    async fn backend(&mut self, name: &str) -> Result<&Backend, BuildError> {
+        if !self.backends.contains_key(name) {
+            let backend = self.builder.open_store(self.checked, name).await?;
+            self.backends.insert(name.to_owned(), backend);
+        }
+        self.backends.get(name).ok_or_else(|| store_error(name, missing("anything")))
+    }
+
+    async fn ranges(&mut self, store: &str) -> Result<Arc<dyn RangeStore>, BuildError> {
+        self.backend(store).await?.ranges.clone().ok_or_else(|| store_error(store, missing("ranges")))
+    }
+
+    async fn leases(&mut self, store: &str) -> Result<Arc<dyn LeaseStore>, BuildError> {
+        self.backend(store).await?.leases.clone().ok_or_else(|| store_error(store, missing("leases")))
+    }
+
+    async fn formats(&mut self, store: &str) -> Result<Arc<dyn FormatStore>, BuildError> {
+        self.backend(store).await?.formats.clone().ok_or_else(|| store_error(store, missing("formats")))
+    }
+}
+
+impl RegistryBuilder {
+    pub(crate) async fn open_store(&self, checked: &Checked, name: &str) -> Result<Backend, BuildError> {
+        if self.seed.is_some() {
+            return Ok(Backend::whole(mintage_backends::Memory::new(Arc::clone(&self.clock))));
+        }
+        let store = checked.store(name).ok_or_else(|| store_error(name, missing("anything: the config does not name it")))?;
+        let factory = self.catalog.backends().iter().find(|factory| factory.url_scheme() == store.url_scheme());
+        let factory = factory.ok_or_else(|| store_error(name, missing("anything: its kind is not in this build")))?;
+        let mut address = Address::new(store.url.clone(), checked.folder.clone(), Arc::clone(&self.clock));
+        address.timeout_ms = store.timeout_ms;
+        factory.open(&address).await.map_err(|source| store_error(name, source))
+    }
+}
+
+async fn close_all(schemes: &BTreeMap<String, AnyScheme>) {
+    for scheme in schemes.values() {
+        // The build's own error is the one to report.
+        let _ = scheme.close().await;
+    }
+}
+
+fn pool_of(entity: &EntityConfig) -> Option<&str> {
+    entity.needs.worker.as_ref().map(|need| need.pool.as_str())
+}
+
+fn store_error(store: &str, source: StoreError) -> BuildError {
+    BuildError::Store { store: store.to_owned(), source }
+}
+
+fn missing(what: &str) -> StoreError {
+    StoreError::new(StoreErrorKind::Refused, format!("it does not keep {what}: choose another store for this"))
+}
+
+fn listed<'n>(names: impl Iterator<Item = &'n String>) -> String {
+    names.map(String::as_str).collect::<Vec<_>>().join(", ")
+}
+
+/// The scheme of the width that the caller's type asks for.
+fn typed<B: mintage_core::IdBits>(scheme: AnyScheme) -> Option<Arc<dyn IdScheme<Bits = B>>> {
+    let scheme: Box<dyn Any> = match scheme {
+        AnyScheme::Int(scheme) => Box::new(scheme),
+        AnyScheme::Wide(scheme) => Box::new(scheme),
+        AnyScheme::Long(scheme) => Box::new(scheme),
+        _ => return None,
+    };
+    scheme.downcast().ok().map(|scheme| *scheme)
+}
