@@ -676,7 +676,7 @@ const LAYOUT: &[Key] = &[
 const WORKER: &[Key] = &[
     key("pool", KeyKind::Text),
     key("id", KeyKind::Integer(0, u32::MAX as i64)),
-    key("ordinal", KeyKind::Integer(0, u32::MAX as i64)),
+    key("wish", KeyKind::Integer(0, u32::MAX as i64)),
 ];
 
 const CLOCK: &[Key] = &[
@@ -720,9 +720,9 @@ fn snowflake(settings: &mut Settings<'_>) -> Option<(Format, Needs)> {
     let format = Format::of("snowflake").with("time", time).with("worker", worker).with("sequence", sequence);
     let Some(mut place) = settings.table("worker") else { return Some((format, Needs::default())) };
     let pool = place.text("pool").unwrap_or("main").to_owned();
-    let which = match (place.integer("id", 0..=u32::MAX.into()), place.integer("ordinal", 0..=u32::MAX.into())) {
+    let which = match (place.integer("id", 0..=u32::MAX.into()), place.integer("wish", 0..=u32::MAX.into())) {
         (Some(id), _) => WorkerChoice::Exactly(u32::try_from(id).unwrap()),
-        (_, Some(ordinal)) => WorkerChoice::Prefer(u32::try_from(ordinal).unwrap()),
+        (_, Some(wish)) => WorkerChoice::Prefer(u32::try_from(wish).unwrap()),
         _ => WorkerChoice::Any,
     };
     let mut need = WorkerNeed::any(pool, 0..1 << worker, unit_ms);

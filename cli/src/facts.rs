@@ -34,7 +34,8 @@ pub(crate) fn at(config: &ConfigArgs, at: &AtArgs) -> Result<(), Failure> {
     match at.output {
         Output::Text => {
             writeln!(out, "{first}\n{last}")?;
-            output::remark(&format!("smallest and largest; WHERE id BETWEEN '{first}' AND '{last}'"));
+            let quote = if matches!(reader, mintage::core::AnyScheme::Int(_)) { "" } else { "'" };
+            output::remark(&format!("smallest and largest: WHERE id BETWEEN {quote}{first}{quote} AND {quote}{last}{quote}"));
         }
         Output::Json => writeln!(out, "{}", json!({"entity": at.entity, "first": first, "last": last}))?,
         Output::Csv => write!(out, "first,last\n{first},{last}\n")?,

@@ -119,6 +119,8 @@ pub(super) const ROOT_LATER: &[&str] = &["server"];
 /// As [`ROOT_LATER`], for an entity of any scheme.
 pub(super) const ENTITY_LATER: &[&str] =
     &["fallback", "increment", "initial_ranges", "layouts", "offset", "sequence_start", "stores"];
+/// As [`ROOT_LATER`], for tables inside an entity, by their names.
+pub(super) const INNER_LATER: &[(&str, &[&str])] = &[("worker", &["ordinal"])];
 /// As [`ROOT_LATER`], for a pool.
 pub(super) const POOL_LATER: &[&str] = &["clock", "count", "on_lease_lost"];
 /// As [`ROOT_LATER`], for a store.

@@ -5,7 +5,7 @@
 use mintage_core::plugin::{Catalog, Key, KeyKind, Problem, SchemeFactory, Setting, Value, parse_duration_ms};
 
 use super::{
-    keys::{ENTITY, ENTITY_LATER, MASTER, POOL, POOL_LATER, ROOT, ROOT_LATER, STORE, STORE_LATER},
+    keys::{ENTITY, ENTITY_LATER, INNER_LATER, MASTER, POOL, POOL_LATER, ROOT, ROOT_LATER, STORE, STORE_LATER},
     tree::join,
     words,
 };
@@ -123,7 +123,9 @@ impl Shape {
     fn value(&mut self, path: &str, setting: &Setting, kind: KeyKind) {
         match (kind, &setting.value) {
             (KeyKind::Table(keys), Value::Table(table)) => {
-                self.table(path, table, keys, &|key, _, known| later_or_unknown(key, &[], known));
+                let name = path.rsplit('.').next().unwrap_or_default();
+                let later = INNER_LATER.iter().find(|(table, _)| *table == name).map_or(&[][..], |(_, later)| *later);
+                self.table(path, table, keys, &|key, _, known| later_or_unknown(key, later, known));
             }
             (KeyKind::Named(keys), Value::Table(tables)) => {
                 for (name, inner) in tables {

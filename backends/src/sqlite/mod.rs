@@ -110,17 +110,20 @@ impl SqliteStore {
     /// Begins a transaction on the connection, opened anew if the last call lost it.
     async fn begin(&self, how: &'static str) -> Result<Work<'_>, StoreError> {
         let mut slot = self.idle.lock().await;
+        self.still_there()?;
         let mut conn = match slot.take() {
             Some(conn) => conn,
             None => connect(&self.options, &self.path).await?,
         };
         begin(&mut conn, how).await.map_err(|fault| fault.at(&self.path))?;
-        if Identity::at(&self.path).ok() != Some(self.identity) {
-            return Err(gone(&self.path));
-        }
+        self.still_there()?;
         // Read after the lock was waited for: a time from before could lie behind what others have been granted meanwhile.
         let now_ms = rules::now_ms(&*self.clock)?;
         Ok(Work { conn, slot, now_ms, path: &self.path })
+    }
+
+    fn still_there(&self) -> Result<(), StoreError> {
+        if Identity::at(&self.path).is_ok_and(|found| found == self.identity) { Ok(()) } else { Err(gone(&self.path)) }
     }
 }
 

@@ -102,6 +102,8 @@ pub(super) async fn prepare(conn: &mut SqliteConnection, path: &Path) -> Result<
         sqlx::raw_sql(TABLES).execute(conn).await?;
         return Ok(());
     }
+    // Changes nothing and says "read-only", which BEGIN IMMEDIATE does not say.
+    sqlx::query("UPDATE mintage_schema SET version = version WHERE false").execute(&mut *conn).await?;
     let rows = sqlx::query("SELECT version FROM mintage_schema").fetch_all(conn).await?;
     let [row] = rows.as_slice() else {
         return Err(corrupt(format!(

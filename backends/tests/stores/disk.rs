@@ -124,7 +124,11 @@ async fn a_restart_keeps_everything(url: &str) {
     ranges.create(&sequence).await.unwrap();
     let next = ranges.allocate(&sequence, count(1), None).await.unwrap();
     assert_eq!(next.start, 1_511, "counting goes on where it stood");
-    assert_eq!(ranges.allocate(&sequence, count(10), Some(&key)).await.unwrap(), keyed, "a key's answer outlives a restart");
+    assert_eq!(
+        ranges.allocate(&sequence, count(10), Some(&key)).await.unwrap(),
+        keyed,
+        "a key's answer outlives a restart"
+    );
     clock.advance(1_000);
     let longer = leases.renew(&lease, &who, &terms()).await.unwrap();
     assert_eq!((longer.fence, longer.window.end), (lease.fence, NOW_MS + 61_000), "a lease outlives a restart");
@@ -138,7 +142,9 @@ async fn a_clock_set_back_between_two_opens_repeats_nothing(url: &str) {
     let mut old: Vec<Lease> = Vec::new();
     let store = open(url, folder.path(), &ManualClock::at(NOW_MS)).await.unwrap();
     for nth in 0..4 {
-        old.push(store.leases.as_ref().unwrap().acquire(&wide, WorkerChoice::Any, &holder(nth), &terms()).await.unwrap());
+        old.push(
+            store.leases.as_ref().unwrap().acquire(&wide, WorkerChoice::Any, &holder(nth), &terms()).await.unwrap(),
+        );
     }
     old.push(store.leases.as_ref().unwrap().acquire(&narrow, WorkerChoice::Any, &holder(9), &terms()).await.unwrap());
     drop(store);

@@ -33,7 +33,9 @@ async fn urls_are_checked_without_opening() {
         let factory = catalog.backends().iter().find(|factory| url.starts_with(factory.url_scheme()));
         factory.unwrap_or_else(|| panic!("{url}")).check(url)
     };
-    for good in ["memory:", "file:ids", "file:/var/lib/ids", "sqlite:ids.db", "sqlite:/var/lib/ids.db", "sqlite:../ids.db"] {
+    for good in
+        ["memory:", "file:ids", "file:/var/lib/ids", "sqlite:ids.db", "sqlite:/var/lib/ids.db", "sqlite:../ids.db"]
+    {
         assert_eq!(check(good), Ok(()), "{good}");
     }
     let folder = tempfile::tempdir().unwrap();

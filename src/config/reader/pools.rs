@@ -295,38 +295,42 @@ impl<'c> Reader<'c> {
         from_environment.or(from_config).map(|(name, _)| name.to_owned())
     }
 
-    /// Where an entity says which pool it uses.
+    /// Where an entity says what it wants of a pool.
     fn place_of(&self, user: &User<'_>) -> (String, Option<Place>) {
-        let Some((holder, name, at)) = self.pool_setting(user) else {
-            return (join("entities", &user.entity.name), user.need.at.or(Some(user.entity.at)));
-        };
-        (join(&holder.path, name), Some(at))
+        match self.wish(user) {
+            Some((path, setting, _)) => (path, Some(setting.at)),
+            None => (join("entities", &user.entity.name), Some(user.entity.at)),
+        }
     }
 
-    /// Where an entity says which worker id it wants: the number beside the pool, else the pool.
+    /// Where an entity says which worker id it wants: the number in or beside its wish for a pool, else that wish.
     fn place_of_id(&self, user: &User<'_>, worker: u32) -> (String, Option<Place>) {
-        let holder = self.pool_setting(user).map(|(holder, ..)| holder);
         let number = Value::Integer(worker.into());
-        let beside = holder.and_then(|holder| {
+        let found = self.wish(user).and_then(|(path, setting, holder)| {
+            let holder = match &setting.value {
+                Value::Table(table) => Block { name: "", path, at: setting.at, table },
+                _ => holder,
+            };
             let (name, setting) = holder.table.iter().find(|(_, setting)| setting.value == number)?;
             Some((join(&holder.path, name), Some(setting.at)))
         });
-        beside.unwrap_or_else(|| self.place_of(user))
+        found.unwrap_or_else(|| self.place_of(user))
     }
 
-    fn pool_setting(&self, user: &User<'_>) -> Option<(Block<'c>, &'c str, Place)> {
-        holder_of(user.need.at?, self.block("entities", &user.entity.name)?)
+    /// The setting in which an entity says what it wants of a pool, with its path and the table it stands in.
+    fn wish(&self, user: &User<'_>) -> Option<(String, &'c Setting, Block<'c>)> {
+        setting_at(user.need.at?, self.block("entities", &user.entity.name)?)
     }
 }
 
-/// The table in which the setting at a place stands, and its name there.
-fn holder_of(at: Place, block: Block<'_>) -> Option<(Block<'_>, &str, Place)> {
-    if let Some((name, _)) = block.table.iter().find(|(_, setting)| setting.at == at) {
-        return Some((block, name, at));
+/// The setting that stands at a place, with its path and the table it stands in.
+fn setting_at(at: Place, block: Block<'_>) -> Option<(String, &Setting, Block<'_>)> {
+    if let Some((name, setting)) = block.table.iter().find(|(_, setting)| setting.at == at) {
+        return Some((join(&block.path, name), setting, block));
     }
     block.table.iter().find_map(|(name, setting)| {
         let Value::Table(table) = &setting.value else { return None };
-        holder_of(at, Block { name, path: join(&block.path, name), at: setting.at, table })
+        setting_at(at, Block { name, path: join(&block.path, name), at: setting.at, table })
     })
 }
 
