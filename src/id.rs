@@ -21,6 +21,7 @@ pub trait Entity: 'static {
 macro_rules! entity {
     ($($(#[$meta:meta])* $visibility:vis $name:ident : $kind:ident = $entity:literal);+ $(;)?) => {$(
         $(#[$meta])*
+        #[doc = concat!("The entity `", $entity, "` of the config.")]
         #[derive(Clone, Copy, Debug)]
         $visibility enum $name {}
         impl $crate::Entity for $name {

@@ -58,8 +58,8 @@ fn the_shipped_config_has_no_fault_and_needs_no_server() {
     assert_eq!((store.url.as_str(), store.timeout_ms, store.url_scheme()), ("sqlite:mintage.db", 10_000, "sqlite"));
     assert_eq!(checked.keys, ["main"]);
     insta::assert_snapshot!(checked.warnings.to_string(), @r#"
-    mintage.toml:7:1 entities.users.public: public ids are not in this version: this is checked and kept for one that has them, and `new --public` refuses
-    mintage.toml:15:1 entities.orders.public: public ids are not in this version: this is checked and kept for one that has them, and `new --public` refuses
+    mintage.toml:7:1 entities.users.public: public ids are not in this version: these settings are checked but do nothing yet, and `new --public` refuses
+    mintage.toml:15:1 entities.orders.public: public ids are not in this version: these settings are checked but do nothing yet, and `new --public` refuses
     "#);
 }
 

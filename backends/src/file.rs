@@ -268,6 +268,9 @@ fn decode(bytes: &[u8], path: &Path) -> Result<Ledger, StoreError> {
             heading.schema_version
         )));
     }
+    if heading.schema_version != SCHEMA_VERSION {
+        return Err(corrupt(format!("{}: schema {} never existed", path.display(), heading.schema_version)));
+    }
     let sheet: Sheet<Ledger> = serde_json::from_slice(bytes).map_err(unreadable)?;
     sheet.ledger.sound()?;
     Ok(sheet.ledger)

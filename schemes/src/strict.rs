@@ -3,7 +3,8 @@
 //! Within one time unit the tail of each id is `(count ‖ chance)`: the count comes from the [`Timeline`] and starts at a
 //! random value, the chance below it is fresh for each id. So ids of one minter ascend strictly, by a step nobody can guess,
 //! and ids of different minters differ by chance as those with a fully random tail do. The invariant: as long as the clock does
-//! not step back further than `max_drift`, every id is larger than all before it, and a full unit is never carried into the time.
+//! not step back further than `max_drift`, every id is larger than all before it. A full unit waits for the clock; it goes on in
+//! the next unit only while the timeline is held ahead of a clock that stepped back.
 //!
 //! Unlike a snowflake, uniqueness does not rest on the timeline here. So a clock that jumped far ahead and came back may be
 //! followed ([`RandomStep::Borrow`]): that breaks the order once instead of stamping wrong times for ever.

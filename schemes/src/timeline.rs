@@ -127,13 +127,13 @@ impl Timeline {
         } else if unit > ask.now {
             let ahead = unit - ask.now;
             let rim = count == 0 && ahead <= ask.drift.saturating_add(1);
-            let full = match ask.overflow {
-                Overflow::Borrow => rim && ahead > ask.drift,
-                Overflow::Wait => rim,
-                Overflow::WaitUnlessHeld => rim && ahead == 1,
+            let full_units = match ask.overflow {
+                Overflow::Wait => ahead,
+                Overflow::WaitUnlessHeld if ahead == 1 => 1,
+                Overflow::Borrow | Overflow::WaitUnlessHeld => ahead.saturating_sub(ask.drift),
             };
-            if full {
-                return Err(Refusal::Full { units: ahead.saturating_sub(if ask.overflow == Overflow::Borrow { ask.drift } else { 0 }) });
+            if rim && full_units > 0 {
+                return Err(Refusal::Full { units: full_units });
             }
             if ahead > ask.drift {
                 if ask.ahead == Ahead::Refuse {
@@ -236,6 +236,16 @@ mod tests {
         assert_eq!(take(&timeline, 1, back).map(|run| run.first), Ok(404), "held: the next unit");
         let far_back = Ask { now: 10, ..held };
         assert_eq!(take(&timeline, 1, far_back).map(|run| run.first), Ok(40), "followed back");
+    }
+
+    #[test]
+    fn a_step_of_the_whole_drift_is_held_to_its_end() {
+        let timeline = Timeline::running(2);
+        let held = Ask { overflow: Overflow::WaitUnlessHeld, ahead: Ahead::Follow, ..ask(100) };
+        assert_eq!(take(&timeline, 1, held).map(|run| run.first), Ok(400));
+        let back = Ask { now: 90, ..held };
+        assert_eq!(take(&timeline, 3, back).map(|run| run.first), Ok(401));
+        assert_eq!(take(&timeline, 1, back), Err(Refusal::Full { units: 1 }), "full, and not followed back");
     }
 
     #[test]

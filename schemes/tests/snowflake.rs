@@ -1,4 +1,5 @@
 //! Snowflake: known answers, clock traces, windows, refusals. Case ids are those of `docs/cases.md`.
+#![expect(clippy::unwrap_used, reason = "tests")]
 
 use std::{
     collections::HashSet,

@@ -12,9 +12,10 @@ pub struct Problems {
 }
 
 impl Problems {
-    /// The problems of `file`; sorts them by place. Those of the whole file come first.
+    /// The problems of `file`; sorts them by place and drops repeats. Those of the whole file come first.
     pub fn new(file: impl Into<String>, mut list: Vec<Problem>) -> Self {
-        list.sort_by(|one, other| (one.at, &one.path).cmp(&(other.at, &other.path)));
+        list.sort_by(|one, other| (one.at, &one.path, &one.message).cmp(&(other.at, &other.path, &other.message)));
+        list.dedup();
         Self { file: file.into(), list }
     }
 

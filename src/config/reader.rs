@@ -38,11 +38,7 @@ pub(super) fn check(
     let mut told = config.unreadable.clone();
     told.extend(shape.problems);
     let settled: BTreeSet<String> = told.iter().map(|problem| problem.path.clone()).chain(shape.mistyped).collect();
-    for problem in reader.problems {
-        if !settled.contains(&problem.path) && !told.contains(&problem) {
-            told.push(problem);
-        }
-    }
+    told.extend(reader.problems.into_iter().filter(|problem| !settled.contains(&problem.path)));
     let (warnings, refusals): (Vec<Problem>, Vec<Problem>) = told.into_iter().partition(|problem| problem.warning);
     checked.warnings = Problems::new(&config.file, warnings);
     if refusals.is_empty() {

@@ -173,3 +173,29 @@ fn set(schema: &mut Value, key: &str, value: Value) {
 fn about_of(keys: &[Key], name: &str) -> &'static str {
     keys.iter().find(|key| key.name == name).map_or("", |key| key.about)
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        /// Each name has its grammar twice, as code and as a pattern: they must not part.
+        #[test]
+        fn patterns_say_what_the_reader_does(text in "[a-zA-Z0-9_.\\- é\\n\u{85}]{0,6}|[a-z][a-z0-9_-]{0,140}|[a-z_0-9]{0,36}") {
+            for grammar in [&ENTITY_NAME, &NAME, &REALM, &PREFIX, &VARIABLE, &INSTANCE] {
+                let mut schema = json!({ "type": "string" });
+                restrict(&mut schema, grammar);
+                let taken = jsonschema::draft7::is_valid(&schema, &json!(text));
+                prop_assert_eq!(taken, grammar.fits(&text), "{} {:?}", grammar.pattern, text);
+            }
+        }
+    }
+
+    #[test]
+    fn url_schemes_stand_for_themselves_in_patterns() {
+        assert_eq!(literal("sqlite"), "sqlite");
+        assert_eq!(literal("a+b.c-d"), r"a\+b\.c-d");
+    }
+}

@@ -4,6 +4,8 @@
 const SHOWN_MAX: usize = 60;
 /// Most names a list in a message has: more than that is no help.
 const LISTED_MAX: usize = 20;
+/// Most names a guess is made from: enough for any config written by hand.
+const GUESSED_MAX: usize = 100;
 
 /// `text` in quotes, on one line, cut if it is long.
 pub(super) fn quoted(text: &str) -> String {
@@ -49,6 +51,7 @@ pub(super) fn nearest<'k>(name: &str, known: &[&'k str]) -> Option<&'k str> {
     let letters = name.chars().count();
     known
         .iter()
+        .take(GUESSED_MAX)
         .map(|candidate| (strsim::damerau_levenshtein(&name, &plain(candidate)), *candidate))
         .filter(|(distance, candidate)| {
             *distance <= (letters.max(candidate.chars().count()) / 3).max(1) && *distance < letters

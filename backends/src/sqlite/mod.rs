@@ -35,13 +35,16 @@ use tokio::sync::{Mutex, MutexGuard};
 use self::error::Fault;
 use crate::{
     identity::Identity,
-    rules::{self, refused, rolled_back, unavailable},
+    rules::{self, corrupt, refused, rolled_back, unavailable},
     wait::Backoff,
 };
 
 /// How long SQLite itself waits for a lock before it says "busy". Short, because it waits in a thread that cannot be
 /// called back; the longer waiting is done by [`Backoff`], up to the store's timeout.
 const BUSY_MS: u64 = 50;
+
+/// The smallest database: one page of the smallest size. An empty file is one that has not been made yet.
+const SMALLEST_BYTES: u64 = 512;
 
 /// Opens a transaction that may write. It is refused now or never: the lock is not taken later, when reads have been done.
 const WRITE: &str = "BEGIN IMMEDIATE";
@@ -254,7 +257,9 @@ async fn within<T>(
     })
 }
 
-/// SQLite says "unable to open database file" to both of these.
+/// Says what SQLite would not: it has one error for the first two, and takes a file of a few bytes for an empty database.
+///
+/// The file is not opened here: closing it again would drop the locks of every connection that this process has on it.
 fn check_place(path: &Path) -> Result<(), StoreError> {
     if path.is_dir() {
         return Err(refused(format!("{} is a folder: name a file in it", path.display())));
@@ -265,6 +270,12 @@ fn check_place(path: &Path) -> Result<(), StoreError> {
             "{}: the folder {} does not exist: make it first",
             path.display(),
             folder.display()
+        )));
+    }
+    if std::fs::metadata(path).is_ok_and(|file| (1..SMALLEST_BYTES).contains(&file.len())) {
+        return Err(corrupt(format!(
+            "{}: not an SQLite database; it was left as it is: name another file",
+            path.display()
         )));
     }
     Ok(())

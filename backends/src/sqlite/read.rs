@@ -9,32 +9,32 @@ use crate::rules::{corrupt, refused};
 
 /// A number that is never negative.
 pub(super) fn number(row: &SqliteRow, column: &'static str) -> Result<u64, Fault> {
-    let stored: i64 = row.try_get(column)?;
+    let stored = integer(row, column)?;
     u64::try_from(stored).map_err(|_| senseless(column, stored))
 }
 
 /// A number that fits 32 bits, such as a worker id.
 pub(super) fn small(row: &SqliteRow, column: &'static str) -> Result<u32, Fault> {
-    let stored: i64 = row.try_get(column)?;
+    let stored = integer(row, column)?;
     u32::try_from(stored).map_err(|_| senseless(column, stored))
 }
 
 /// One more than the number in a column that counts from -1: see the schema of `mintage_sequence`.
 pub(super) fn number_after(row: &SqliteRow, column: &'static str) -> Result<u64, Fault> {
-    let stored: i64 = row.try_get(column)?;
+    let stored = integer(row, column)?;
     u64::try_from(i128::from(stored) + 1).map_err(|_| senseless(column, stored))
 }
 
 pub(super) fn flag(row: &SqliteRow, column: &'static str) -> Result<bool, Fault> {
-    match row.try_get(column)? {
-        0_i64 => Ok(false),
+    match integer(row, column)? {
+        0 => Ok(false),
         1 => Ok(true),
         other => Err(senseless(column, other)),
     }
 }
 
 pub(super) fn text(row: &SqliteRow, column: &'static str) -> Result<String, Fault> {
-    Ok(row.try_get(column)?)
+    not_null(row.try_get(column)?, column)
 }
 
 /// A token of 16 bytes, big-endian; `None` for NULL.
@@ -64,6 +64,17 @@ pub(super) fn signed(value: u64, what: &str) -> Result<i64, StoreError> {
 /// `Refused` above 2^63.
 pub(super) fn signed_before(value: u64, what: &str) -> Result<i64, StoreError> {
     i64::try_from(i128::from(value) - 1).map_err(|_| refused(format!("{what} of {value} is above 2^63")))
+}
+
+/// Asks for an option, because the driver reads NULL as 0 when it is asked for a number.
+pub(super) fn integer(row: &SqliteRow, column: &'static str) -> Result<i64, Fault> {
+    not_null(row.try_get(column)?, column)
+}
+
+fn not_null<T>(stored: Option<T>, column: &str) -> Result<T, Fault> {
+    stored.ok_or_else(|| {
+        corrupt(format!("{column} is NULL in the database: something else wrote it, restore the database")).into()
+    })
 }
 
 fn senseless(column: &str, stored: i64) -> Fault {

@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use sqlx::{Row, sqlite::SqliteConnection};
+use sqlx::sqlite::SqliteConnection;
 
-use super::error::Fault;
+use super::{error::Fault, read};
 use crate::rules::{corrupt, refused};
 
 /// What this code makes and understands. A database of a higher version is left alone.
@@ -113,7 +113,7 @@ pub(super) async fn prepare(conn: &mut SqliteConnection, path: &Path) -> Result<
         ))
         .into());
     };
-    match row.try_get::<i64, _>("version")? {
+    match read::integer(row, "version")? {
         VERSION => Ok(()),
         newer if newer > VERSION => Err(refused(format!(
             "{}: written by a newer Mintage (schema {newer}, this one knows {VERSION}): use that version here too",

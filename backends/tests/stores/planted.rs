@@ -108,7 +108,8 @@ impl RangeStore for Careless {
             let first = ranges.entry(sequence.name.clone()).or_insert_with(|| range.clone());
             range = IdRange::new(range.sequence.clone(), first.start, first.start + range.count(), range.version);
         }
-        if let (true, Some(anew)) = (self.has(Fault::StartsAnew), ranges.remove(&sequence.name)) {
+        let anew = if self.has(Fault::StartsAnew) { ranges.remove(&sequence.name) } else { None };
+        if let Some(anew) = anew {
             range = IdRange::new(range.sequence.clone(), anew.start, anew.start + range.count(), range.version);
         }
         Ok(range)

@@ -50,8 +50,8 @@ async fn an_answer_whose_commit_fails_is_not_believed() {
     // A foreign key that is checked at the commit only, and violated by any change.
     tamper(
         &path,
-        "CREATE TABLE planted (id INTEGER REFERENCES nothing (id) DEFERRABLE INITIALLY DEFERRED);
-         CREATE TABLE nothing (id INTEGER PRIMARY KEY);
+        "CREATE TABLE planted (id INTEGER REFERENCES nobody (id) DEFERRABLE INITIALLY DEFERRED);
+         CREATE TABLE nobody (id INTEGER PRIMARY KEY);
          CREATE TRIGGER planted_1 AFTER UPDATE ON mintage_sequence BEGIN INSERT INTO planted VALUES (1); END;
          CREATE TRIGGER planted_2 AFTER INSERT ON mintage_worker BEGIN INSERT INTO planted VALUES (1); END;
          CREATE TRIGGER planted_3 AFTER INSERT ON mintage_format BEGIN INSERT INTO planted VALUES (1); END;",

@@ -18,7 +18,7 @@ impl<'c> Reader<'c> {
         self.problems.push(Problem {
             path: path.clone(),
             at: Some(setting.at),
-            message: "public ids are not in this version: this is checked and kept for one that has them, and `new --public` refuses".to_owned(),
+            message: "public ids are not in this version: these settings are checked but do nothing yet, and `new --public` refuses".to_owned(),
             warning: true,
         });
         let Value::Table(table) = &setting.value else { return };
