@@ -25,14 +25,16 @@ use std::{
 };
 
 use ferroid::{
-    generator::{AtomicMonoUlidGenerator, AtomicSnowflakeGenerator, BasicMonoUlidGenerator, BasicSnowflakeGenerator},
+    generator::{
+        AtomicSnowflakeGenerator, BasicMonoUlidGenerator, BasicSnowflakeGenerator, LockMonoUlidGenerator, UlidGenerator,
+    },
     id::ULID,
     rand::ThreadRandom,
 };
 use mintage_core::{Clock, IdScheme, Leased, RangeStore, Sequence, SystemClock};
 use mintage_schemes::{
-    Ksuid, Layout, RandomOrder, Segment, SegmentSettings, Snowflake, SnowflakeReader, SnowflakeSettings, TextForm, Ulid,
-    UuidV4, UuidV7,
+    Ksuid, Layout, RandomOrder, Segment, SegmentSettings, Snowflake, SnowflakeReader, SnowflakeSettings, TextForm,
+    Ulid, UuidV4, UuidV7,
 };
 use svix_ksuid::KsuidLike;
 use uuid::{ContextV7, NoContext, Timestamp, Uuid};
@@ -171,14 +173,15 @@ fn uuids(run: &mut Run) {
 fn ulids(run: &mut Run) {
     let ours = Ulid::new();
     let mut generator = ulid::Generator::new();
-    let atomic = AtomicMonoUlidGenerator::<ULID, _, _>::new(WallClock::since(0), ThreadRandom);
-    let atomic_ticker = AtomicMonoUlidGenerator::<ULID, _, _>::new(ticker(0), ThreadRandom);
+    // Its lock-free generator needs 128-bit atomics, which few platforms have.
+    let lock = LockMonoUlidGenerator::<ULID, _, _>::new(WallClock::since(0), ThreadRandom);
+    let lock_ticker = LockMonoUlidGenerator::<ULID, _, _>::new(ticker(0), ThreadRandom);
     let basic_ticker = BasicMonoUlidGenerator::<ULID, _, _>::new(ticker(0), ThreadRandom);
     let group = "ulid";
     run.one(group, "mintage", || ours.mint_ulid().unwrap());
     run.one(group, "ulid Generator (one thread only)", || generator.generate().unwrap());
-    run.one(group, "ferroid atomic, wall clock", || atomic.next_id(yields));
-    run.one(group, "ferroid atomic, ticker thread", || atomic_ticker.next_id(yields));
+    run.one(group, "ferroid lock, wall clock", || lock.try_next_id(yields).unwrap());
+    run.one(group, "ferroid lock, ticker thread", || lock_ticker.try_next_id(yields).unwrap());
     run.one(group, "ferroid basic (one thread only), ticker thread", || basic_ticker.next_id(yields));
 
     let group = "ulid, order = \"time\"";
@@ -203,8 +206,8 @@ fn ulids(run: &mut Run) {
     let locked = Mutex::new(ulid::Generator::new());
     run.shared(group, "mintage", || ours.mint_ulid().unwrap());
     run.shared(group, "ulid Generator in a Mutex", || locked.lock().unwrap().generate().unwrap());
-    run.shared(group, "ferroid atomic, wall clock", || atomic.next_id(yields));
-    run.shared(group, "ferroid atomic, ticker thread", || atomic_ticker.next_id(yields));
+    run.shared(group, "ferroid lock, wall clock", || lock.try_next_id(yields).unwrap());
+    run.shared(group, "ferroid lock, ticker thread", || lock_ticker.try_next_id(yields).unwrap());
 }
 
 fn ksuids(run: &mut Run) {

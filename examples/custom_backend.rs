@@ -20,8 +20,8 @@ use std::{
 
 use async_trait::async_trait;
 use mintage_core::{
-    Clock, Format, FormatStore, Grant, Holder, IdRange, IdempotencyKey, Lease, LeaseRow, LeaseStore, LeaseTerms, RangeStore,
-    Sequence, SequenceRow, StoreError, StoreErrorKind, WorkerChoice, WorkerPool,
+    Clock, Format, FormatStore, Grant, Holder, IdRange, IdempotencyKey, Lease, LeaseRow, LeaseStore, LeaseTerms,
+    RangeStore, Sequence, SequenceRow, StoreError, StoreErrorKind, WorkerChoice, WorkerPool,
     plugin::{Address, Backend, BackendFactory, Catalog, Plugin},
     protocol::{self, PoolRow, WorkerRow},
 };
@@ -48,9 +48,9 @@ struct Book {
     formats: BTreeMap<String, String>,
 }
 
-/// One change. A later line of the same name replaces an earlier one.
+/// One row of a change. A line of the journal is a whole change, so a crash leaves all of it or nothing.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-enum Line {
+enum Entry {
     Sequence(SequenceRow),
     Answer { sequence: String, key: String, answer: Answer },
     Pool { pool: String, region: String, row: PoolRow },
@@ -83,12 +83,14 @@ impl Journal {
     /// Opens the journal at `path`, or begins one.
     fn open(path: PathBuf, clock: Arc<dyn Clock>) -> Result<Self, StoreError> {
         let broken = |error: std::io::Error| {
-            StoreError::new(StoreErrorKind::Unavailable, format!("{}: cannot be opened", path.display())).caused_by(error)
+            StoreError::new(StoreErrorKind::Unavailable, format!("{}: cannot be opened", path.display()))
+                .caused_by(error)
         };
         let options = OpenOptions::new().read(true).append(true).create(true).clone();
         let mut file = options.open(&path).map_err(broken)?;
         if file.try_lock().is_err() {
-            let message = format!("{}: another process has it open: stop it, or use a journal of your own", path.display());
+            let message =
+                format!("{}: another process has it open: stop it, or use a journal of your own", path.display());
             return Err(StoreError::new(StoreErrorKind::Conflict, message));
         }
         let mut text = String::new();
@@ -98,11 +100,12 @@ impl Journal {
         file.set_len(whole as u64).and_then(|()| file.seek(std::io::SeekFrom::End(0))).map_err(broken)?;
         let mut book = Book::empty();
         for (number, line) in text[..whole].lines().enumerate() {
-            let line = serde_json::from_str(line).map_err(|error| {
-                let message = format!("{}:{}: no line of a journal: restore it from a backup", path.display(), number + 1);
+            let change: Vec<Entry> = serde_json::from_str(line).map_err(|error| {
+                let message =
+                    format!("{}:{}: no line of a journal: restore it from a backup", path.display(), number + 1);
                 StoreError::new(StoreErrorKind::Corrupt, message).caused_by(error)
             })?;
-            book.enter(line);
+            change.into_iter().for_each(|entry| book.enter(entry));
         }
         book.file = Some(file);
         Ok(Self { path, clock, book: Mutex::new(book) })
@@ -115,20 +118,19 @@ impl Journal {
 
     /// Writes a change down, and only then believes it. An fsync takes a few milliseconds, on the caller's thread: enough for
     /// a small program; a store with many users would use `spawn_blocking`.
-    fn write(&self, book: &mut Book, change: Vec<Line>) -> Result<(), StoreError> {
+    fn write(&self, book: &mut Book, change: Vec<Entry>) -> Result<(), StoreError> {
         let failed = |source: Box<dyn std::error::Error + Send + Sync>| {
-            let message = format!("{}: the change may not have reached the disk: open the journal anew", self.path.display());
+            let message =
+                format!("{}: the change may not have reached the disk: open the journal anew", self.path.display());
             StoreError::new(StoreErrorKind::Unavailable, message).caused_by(source)
         };
-        let mut text = String::new();
-        for line in &change {
-            text.push_str(&serde_json::to_string(line).map_err(|error| failed(error.into()))?);
-            text.push('\n');
-        }
+        let text = serde_json::to_string(&change).map_err(|error| failed(error.into()))?;
         let mut file = book.file.take().ok_or_else(|| failed("an earlier write failed".into()))?;
-        file.write_all(text.as_bytes()).and_then(|()| file.sync_data()).map_err(|error| failed(error.into()))?;
+        file.write_all(format!("{text}\n").as_bytes())
+            .and_then(|()| file.sync_data())
+            .map_err(|error| failed(error.into()))?;
         book.file = Some(file);
-        change.into_iter().for_each(|line| book.enter(line));
+        change.into_iter().for_each(|entry| book.enter(entry));
         Ok(())
     }
 }
@@ -141,7 +143,7 @@ impl RangeStore for Journal {
         if book.sequences.contains_key(&sequence.name) {
             return Ok(());
         }
-        self.write(&mut book, vec![Line::Sequence(row)])
+        self.write(&mut book, vec![Entry::Sequence(row)])
     }
 
     async fn allocate(
@@ -156,7 +158,9 @@ impl RangeStore for Journal {
         let named = key.map(|key| (sequence.name.clone(), key.as_str().to_owned()));
         if let Some(answer) = named.as_ref().and_then(|named| book.answers.get(named)) {
             // A repeat needs no number, so the end of the sequence does not concern it. A store gone back in time does.
-            if let Err(error) = cut.map(drop) && error.kind() != StoreErrorKind::Spent {
+            if let Err(error) = cut.map(drop)
+                && error.kind() != StoreErrorKind::Spent
+            {
                 return Err(error);
             }
             if answer.asked != len.get() {
@@ -165,10 +169,10 @@ impl RangeStore for Journal {
             return Ok(IdRange::new(sequence.name.clone(), answer.start, answer.end, answer.version));
         }
         let range = cut?;
-        let mut change = vec![Line::Sequence(row)];
+        let mut change = vec![Entry::Sequence(row)];
         if let Some((sequence, key)) = named {
             let answer = Answer { asked: len.get(), start: range.start, end: range.end, version: range.version };
-            change.push(Line::Answer { sequence, key, answer });
+            change.push(Entry::Answer { sequence, key, answer });
         }
         self.write(&mut book, change)?;
         Ok(range)
@@ -183,14 +187,14 @@ impl RangeStore for Journal {
         if asked_by_key || !protocol::give_back(&mut row, &tail) {
             return Ok(false);
         }
-        self.write(&mut book, vec![Line::Sequence(row)]).map(|()| true)
+        self.write(&mut book, vec![Entry::Sequence(row)]).map(|()| true)
     }
 
     async fn raise(&self, sequence: &Sequence, floor: u64) -> Result<(), StoreError> {
         let mut book = self.book();
         let mut row = book.sequence(sequence)?;
         protocol::raise(&mut row, floor)?;
-        self.write(&mut book, vec![Line::Sequence(row)])
+        self.write(&mut book, vec![Entry::Sequence(row)])
     }
 
     async fn sequences(&self) -> Result<Vec<SequenceRow>, StoreError> {
@@ -216,7 +220,7 @@ impl LeaseStore for Journal {
         let mut worker =
             workers.into_iter().find(|worker| worker.worker == chosen).unwrap_or(WorkerRow::unused(chosen));
         let (lease, grant) = protocol::claim(&mut row, &mut worker, pool, holder, terms, now_ms)?;
-        let change = lines(&lease, Some(row), worker, GrantRow::of(grant));
+        let change = entries(&lease, Some(row), worker, GrantRow::of(grant));
         self.write(&mut book, change)?;
         Ok(lease)
     }
@@ -226,7 +230,7 @@ impl LeaseStore for Journal {
         let (mut row, mut worker, mut grant) = book.rows_of(lease)?;
         let longer = protocol::extend(&mut row, &mut worker, lease, holder, terms, self.clock.unix_ms())?;
         grant.to_ms = worker.floor_ms;
-        self.write(&mut book, lines(lease, Some(row), worker, grant))?;
+        self.write(&mut book, entries(lease, Some(row), worker, grant))?;
         Ok(longer)
     }
 
@@ -234,7 +238,7 @@ impl LeaseStore for Journal {
         let mut book = self.book();
         let (row, mut worker, mut grant) = book.rows_of(&lease)?;
         grant.to_ms = protocol::release(&row, &mut worker, &lease, first_unused_ms, terms, self.clock.unix_ms())?;
-        self.write(&mut book, lines(&lease, None, worker, grant))
+        self.write(&mut book, entries(&lease, None, worker, grant))
     }
 
     async fn revoke(&self, pool: &WorkerPool, worker: u32) -> Result<(), StoreError> {
@@ -246,7 +250,7 @@ impl LeaseStore for Journal {
         }
         let known = book.workers.get(&(name.clone(), region.clone(), worker)).cloned();
         let barred = WorkerRow { revoked: true, ..known.unwrap_or(WorkerRow::unused(worker)) };
-        self.write(&mut book, vec![Line::Worker { pool: name, region, row: barred }])
+        self.write(&mut book, vec![Entry::Worker { pool: name, region, row: barred }])
     }
 
     async fn bump(&self, pool: &WorkerPool) -> Result<(), StoreError> {
@@ -254,7 +258,7 @@ impl LeaseStore for Journal {
         let (name, region) = (pool.name.clone(), pool.region.clone());
         let mut row = book.pools.get(&(name.clone(), region.clone())).cloned().ok_or_else(|| no_pool(pool))?;
         protocol::bump(&mut row, self.clock.unix_ms());
-        self.write(&mut book, vec![Line::Pool { pool: name, region, row }])
+        self.write(&mut book, vec![Entry::Pool { pool: name, region, row }])
     }
 
     async fn leases(&self, pool: &WorkerPool) -> Result<Vec<LeaseRow>, StoreError> {
@@ -279,8 +283,8 @@ impl FormatStore for Journal {
         match book.formats.get(entity) {
             Some(recorded) => format.agrees_with(&recorded.parse()?, entity),
             None => {
-                let line = Line::Format { entity: entity.to_owned(), format: format.to_string() };
-                self.write(&mut book, vec![line])
+                let entry = Entry::Format { entity: entity.to_owned(), format: format.to_string() };
+                self.write(&mut book, vec![entry])
             }
         }
     }
@@ -299,14 +303,14 @@ impl Book {
         }
     }
 
-    fn enter(&mut self, line: Line) {
-        match line {
-            Line::Sequence(row) => drop(self.sequences.insert(row.name.clone(), row)),
-            Line::Answer { sequence, key, answer } => drop(self.answers.insert((sequence, key), answer)),
-            Line::Pool { pool, region, row } => drop(self.pools.insert((pool, region), row)),
-            Line::Worker { pool, region, row } => drop(self.workers.insert((pool, region, row.worker), row)),
-            Line::Grant { pool, region, row } => drop(self.grants.insert((pool, region, row.worker, row.epoch), row)),
-            Line::Format { entity, format } => drop(self.formats.insert(entity, format)),
+    fn enter(&mut self, entry: Entry) {
+        match entry {
+            Entry::Sequence(row) => drop(self.sequences.insert(row.name.clone(), row)),
+            Entry::Answer { sequence, key, answer } => drop(self.answers.insert((sequence, key), answer)),
+            Entry::Pool { pool, region, row } => drop(self.pools.insert((pool, region), row)),
+            Entry::Worker { pool, region, row } => drop(self.workers.insert((pool, region, row.worker), row)),
+            Entry::Grant { pool, region, row } => drop(self.grants.insert((pool, region, row.worker, row.epoch), row)),
+            Entry::Format { entity, format } => drop(self.formats.insert(entity, format)),
         }
     }
 
@@ -360,13 +364,13 @@ impl GrantRow {
     }
 }
 
-/// A change of a lease: all of it is one write, so a crash leaves the whole of it or nothing.
-fn lines(lease: &Lease, pool_row: Option<PoolRow>, worker: WorkerRow, grant: GrantRow) -> Vec<Line> {
+/// A change of a lease.
+fn entries(lease: &Lease, pool_row: Option<PoolRow>, worker: WorkerRow, grant: GrantRow) -> Vec<Entry> {
     let (pool, region) = (lease.pool.clone(), lease.region.clone());
-    let first = pool_row.map(|row| Line::Pool { pool: pool.clone(), region: region.clone(), row });
+    let first = pool_row.map(|row| Entry::Pool { pool: pool.clone(), region: region.clone(), row });
     let rest = [
-        Line::Worker { pool: pool.clone(), region: region.clone(), row: worker },
-        Line::Grant { pool, region, row: grant },
+        Entry::Worker { pool: pool.clone(), region: region.clone(), row: worker },
+        Entry::Grant { pool, region, row: grant },
     ];
     first.into_iter().chain(rest).collect()
 }
@@ -455,11 +459,8 @@ async fn one_run(folder: &Path) -> Result<String, Box<dyn std::error::Error>> {
     let (orders, events) = (registry.any_minter("orders")?, registry.any_minter("events")?);
     let mut minted = orders.mint_many(3).await?;
     minted.push(events.mint_ready().await?);
-    let texts: Vec<String> = minted
-        .iter()
-        .zip([&orders, &orders, &orders, &events])
-        .filter_map(|(id, minter)| minter.text(*id))
-        .collect();
+    let texts: Vec<String> =
+        minted.iter().zip([&orders, &orders, &orders, &events]).filter_map(|(id, minter)| minter.text(*id)).collect();
     registry.close().await?;
     Ok(texts.join(" "))
 }
@@ -511,7 +512,7 @@ mod tests {
         drop(journal);
 
         let whole = std::fs::read_to_string(&path).unwrap();
-        std::fs::write(&path, format!("{whole}{{\"Sequence\":{{\"name\":\"orders\",\"next\":")).unwrap();
+        std::fs::write(&path, format!("{whole}[{{\"Sequence\":{{\"name\":\"orders\",\"next\":")).unwrap();
         let journal = open(folder.path(), &clock).unwrap();
         assert_eq!(journal.allocate(&orders, ten, None).await.unwrap().start, 11);
         drop(journal);

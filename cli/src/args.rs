@@ -1,9 +1,9 @@
 //! The command line.
 
-use std::{io::Write, path::PathBuf};
+use std::{ffi::OsString, io::Write, path::PathBuf};
 
 use clap::{Args as ClapArgs, CommandFactory, Parser, Subcommand, ValueEnum};
-use mintage::{BuildError, Config, Registry, RegistryBuilder};
+use mintage::{BuildError, Config, Registry, RegistryBuilder, config::ConfigErrors};
 
 use crate::failure::Failure;
 
@@ -95,7 +95,7 @@ pub(crate) struct NewArgs {
 pub(crate) struct InspectArgs {
     /// The ids; `-` reads them from stdin, one a line.
     #[arg(required = true, allow_negative_numbers = true)]
-    pub(crate) ids: Vec<String>,
+    pub(crate) ids: Vec<OsString>,
     /// How to print them.
     #[arg(short, long, value_enum, default_value_t)]
     pub(crate) output: Output,
@@ -145,16 +145,21 @@ pub(crate) enum Output {
 
 impl ConfigArgs {
     /// The file named; else mintage.toml here; else the built-in one, and says so.
-    pub(crate) fn load(&self) -> Result<Config, Failure> {
+    pub(crate) fn read(&self) -> Result<Config, ConfigErrors> {
         if let Some(path) = &self.config {
-            return Config::load(path).map_err(|error| BuildError::from(error).into());
+            return Config::load(path);
         }
         let here = PathBuf::from("mintage.toml");
         if here.exists() {
-            return Config::load(here).map_err(|error| BuildError::from(error).into());
+            return Config::load(here);
         }
         crate::output::remark("no mintage.toml in this folder: using the built-in one, and keeping its data here");
-        Config::shipped().map_err(|error| BuildError::from(error).into())
+        Config::shipped()
+    }
+
+    /// As [`read`](Self::read), for commands that can do nothing without a config.
+    pub(crate) fn load(&self) -> Result<Config, Failure> {
+        self.read().map_err(|errors| BuildError::from(errors).into())
     }
 }
 

@@ -35,7 +35,9 @@ pub(crate) fn at(config: &ConfigArgs, at: &AtArgs) -> Result<(), Failure> {
         Output::Text => {
             writeln!(out, "{first}\n{last}")?;
             let quote = if matches!(reader, mintage::core::AnyScheme::Int(_)) { "" } else { "'" };
-            output::remark(&format!("smallest and largest: WHERE id BETWEEN {quote}{first}{quote} AND {quote}{last}{quote}"));
+            output::remark(&format!(
+                "smallest and largest: WHERE id BETWEEN {quote}{first}{quote} AND {quote}{last}{quote}"
+            ));
         }
         Output::Json => writeln!(out, "{}", json!({"entity": at.entity, "first": first, "last": last}))?,
         Output::Csv => write!(out, "first,last\n{first},{last}\n")?,
@@ -46,7 +48,9 @@ pub(crate) fn at(config: &ConfigArgs, at: &AtArgs) -> Result<(), Failure> {
 fn no_range(entity: &EntityConfig, reader: &mintage::core::AnyScheme) -> Failure {
     let name = &entity.name;
     match reader.runs_out() {
-        None => Failure::usage(format!("{name} uses {}, whose ids carry no time: keep a created_at column", entity.scheme)),
+        None => {
+            Failure::usage(format!("{name} uses {}, whose ids carry no time: keep a created_at column", entity.scheme))
+        }
         Some(end_ms) => Failure::invalid(format!(
             "no id of {name} can carry that time: it lies before the epoch or after {}, or the time does not come first",
             time::rfc3339(end_ms, 1)
@@ -56,11 +60,14 @@ fn no_range(entity: &EntityConfig, reader: &mintage::core::AnyScheme) -> Failure
 
 /// `mintage check`.
 pub(crate) fn check(config: &ConfigArgs, check: &CheckArgs) -> Result<(), Failure> {
-    let config = config.load()?;
     let now_ms = SystemClock.unix_ms();
     let builder = args::builder();
-    let (checked, errors) = match builder.check(&config) {
+    let (checked, errors) = match config.read().and_then(|config| builder.check(&config)) {
         Ok(checked) => (Some(checked), None),
+        // A file that is not there or no text has no list of faults.
+        Err(errors) if errors.problems().iter().all(|problem| problem.at.is_none() && problem.path.is_empty()) => {
+            return Err(BuildError::from(errors).into());
+        }
         Err(errors) => (None, Some(errors)),
     };
     let mut out = std::io::stdout().lock();

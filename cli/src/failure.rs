@@ -4,7 +4,7 @@ use std::{error::Error, process::ExitCode};
 
 use mintage::{
     BuildError, MinterError,
-    core::{ParseError, ReadyError, StoreError, StoreErrorKind},
+    core::{MintError, ParseError, ReadyError, StoreError, StoreErrorKind},
 };
 
 use crate::output;
@@ -56,17 +56,23 @@ impl From<BuildError> for Failure {
     fn from(error: BuildError) -> Self {
         let code = match &error {
             BuildError::Config(_) | BuildError::NoEntity { .. } => USAGE,
+            // What a store refuses before the first id is a setting: its path, a pool's block, the length of a window.
+            BuildError::Store { source, .. } if source.kind() == StoreErrorKind::Refused => USAGE,
             BuildError::Store { source, .. } => store_code(source),
             BuildError::Entity { source, .. } => ready_code(source),
             _ => REFUSED,
         };
-        Self { code, message: chain(&error) }
+        let message = match &error {
+            BuildError::Entity { entity, source } => format!("entity {entity}: {}", ready_text(source)),
+            other => chain(other),
+        };
+        Self { code, message }
     }
 }
 
 impl From<ReadyError> for Failure {
     fn from(error: ReadyError) -> Self {
-        Self { code: ready_code(&error), message: chain(&error) }
+        Self { code: ready_code(&error), message: ready_text(&error) }
     }
 }
 
@@ -101,6 +107,14 @@ fn store_code(error: &StoreError) -> u8 {
 
 fn ready_code(error: &ReadyError) -> u8 {
     error.store_error().map_or(REFUSED, store_code)
+}
+
+/// Without "more in a moment" where the store has said why there will be no more.
+fn ready_text(error: &ReadyError) -> String {
+    match (error.kind(), error.store_error()) {
+        (MintError::Exhausted { .. }, Some(store)) => chain(store),
+        _ => chain(error),
+    }
 }
 
 /// An error and its causes, each once, joined by colons.

@@ -1,6 +1,6 @@
 //! `mintage inspect`: what could this be, best reading first, and why.
 
-use std::io::{BufRead, Write};
+use std::io::{self, BufRead, Read, Write};
 
 use mintage::{Candidate, Inspection, Witness, core::AnyId, role_name, time};
 use serde_json::Value;
@@ -14,6 +14,13 @@ use crate::{
 
 /// Readings printed in full; the rest get a line each.
 const FULL: usize = 1;
+/// Longest line of stdin that is looked at, in bytes; the rest of it is passed over. No id comes near it, and a file without
+/// line ends must not fill the memory.
+const LINE_BYTES_MAX: u64 = 1 << 20;
+/// Characters of a text that is no id which are shown: enough to find it again.
+const SHOWN_CHARS_MAX: usize = 200;
+/// Texts that are no ids whose reasons are told at the end; the others are counted.
+const REASONS_MAX: usize = 100;
 
 pub(crate) async fn run(config: &ConfigArgs, inspect: InspectArgs) -> Result<(), Failure> {
     let config = config.load()?;
@@ -21,33 +28,45 @@ pub(crate) async fn run(config: &ConfigArgs, inspect: InspectArgs) -> Result<(),
     for trouble in witness.troubles() {
         output::remark(&format!("reading without what this store knows: {}", chain(trouble)));
     }
-    let mut report = Report { witness, output: inspect.output, printed: 0, invalid: Vec::new() };
+    let mut report = Report { witness, output: inspect.output, printed: 0, invalid: 0, reasons: Vec::new() };
     report.head()?;
+    let mut unread = None;
     for id in &inspect.ids {
-        if id == "-" {
-            for line in std::io::stdin().lock().lines() {
-                let line = line?;
-                if !line.trim().is_empty() {
-                    report.print(&line).await?;
-                }
-            }
-        } else {
-            report.print(id).await?;
+        if id != "-" {
+            report.print(&id.to_string_lossy()).await?;
+        } else if let Err(error) = report.print_lines(&mut io::stdin().lock()).await? {
+            unread = Some(error);
         }
     }
-    report.tail()
+    report.tail()?;
+    unread.map_or(Ok(()), |error| Err(Failure::invalid(format!("cannot read stdin: {error}"))))
+}
+
+/// The next line, without what is not UTF-8 in it; `None` at the end.
+fn next_line(input: &mut impl BufRead) -> io::Result<Option<String>> {
+    let mut line = Vec::new();
+    if input.by_ref().take(LINE_BYTES_MAX).read_until(b'\n', &mut line)? == 0 {
+        return Ok(None);
+    }
+    if line.len() as u64 == LINE_BYTES_MAX && !line.ends_with(b"\n") {
+        input.skip_until(b'\n')?;
+    }
+    Ok(Some(String::from_utf8_lossy(&line).into_owned()))
 }
 
 struct Report {
     witness: Witness,
     output: Output,
     printed: usize,
-    invalid: Vec<String>,
+    /// How many were no id.
+    invalid: usize,
+    /// Why, of the first of them.
+    reasons: Vec<String>,
 }
 
 impl Report {
     fn head(&self) -> Result<(), Failure> {
-        let mut out = std::io::stdout().lock();
+        let mut out = io::stdout().lock();
         match self.output {
             Output::Json => write!(out, "[")?,
             Output::Csv => write!(out, "id,scheme,entity,created_at,worker_id,sequence\n")?,
@@ -56,11 +75,26 @@ impl Report {
         Ok(())
     }
 
+    /// Prints what every line could be. The inner error is one of reading.
+    async fn print_lines(&mut self, input: &mut impl BufRead) -> Result<io::Result<()>, Failure> {
+        loop {
+            match next_line(input) {
+                Ok(Some(line)) if line.trim().is_empty() => {}
+                Ok(Some(line)) => self.print(&line).await?,
+                Ok(None) => return Ok(Ok(())),
+                Err(error) => return Ok(Err(error)),
+            }
+        }
+    }
+
     async fn print(&mut self, text: &str) -> Result<(), Failure> {
         let inspection = self.witness.inspect(text).await;
-        let mut out = std::io::stdout().lock();
+        let mut out = io::stdout().lock();
         if inspection.best().is_none() {
-            self.invalid.push(why_not(&inspection));
+            self.invalid += 1;
+            if self.reasons.len() < REASONS_MAX {
+                self.reasons.push(why_not(&inspection));
+            }
         }
         match self.output {
             Output::Json => {
@@ -79,11 +113,18 @@ impl Report {
         Ok(())
     }
 
-    fn tail(self) -> Result<(), Failure> {
+    fn tail(mut self) -> Result<(), Failure> {
         if self.output == Output::Json {
-            writeln!(std::io::stdout().lock(), "]")?;
+            writeln!(io::stdout().lock(), "]")?;
         }
-        if self.invalid.is_empty() { Ok(()) } else { Err(Failure::invalid(self.invalid.join("\nmintage: "))) }
+        if self.invalid == 0 {
+            return Ok(());
+        }
+        let untold = self.invalid - self.reasons.len();
+        if untold > 0 {
+            self.reasons.push(format!("{untold} more texts are no id of any scheme known here"));
+        }
+        Err(Failure::invalid(self.reasons.join("\nmintage: ")))
     }
 }
 
@@ -102,12 +143,14 @@ fn csv(inspection: &Inspection) -> String {
         None | Some(Value::Null) => String::new(),
         Some(other) => other.to_string(),
     };
-    let fields = ["id", "scheme", "entity", "created_at", "worker_id", "sequence"].map(field);
+    let fields = ["id", "scheme", "entity", "created_at", "worker_id", "sequence"].map(|name| harmless(&field(name)));
     output::csv_line(&fields.each_ref().map(String::as_str))
 }
 
 fn told(inspection: &Inspection) -> String {
-    let mut text = format!("{}\n", inspection.input);
+    let shown: String = inspection.input.chars().take(SHOWN_CHARS_MAX).collect();
+    let more = if shown.len() < inspection.input.len() { "…" } else { "" };
+    let mut text = format!("{}{more}\n", harmless(&shown));
     for candidate in inspection.candidates.iter().take(FULL) {
         text.push_str(&full(candidate));
     }
@@ -121,6 +164,19 @@ fn told(inspection: &Inspection) -> String {
         text.push_str("  no id of any scheme known here\n");
     }
     text
+}
+
+/// A text that cannot steer a terminal: what is no visible character is spelled out.
+fn harmless(text: &str) -> String {
+    let mut safe = String::new();
+    for c in text.chars() {
+        if matches!(c, '"' | '\'' | '\\') {
+            safe.push(c);
+        } else {
+            safe.extend(c.escape_debug());
+        }
+    }
+    safe
 }
 
 /// Representations, then components, then why.
@@ -179,7 +235,8 @@ fn summary(candidate: &Candidate) -> String {
     if let (Some(sequence), AnyId::Int(_)) = (candidate.anatomy.sequence, candidate.id) {
         parts.push(format!("sequence {sequence}"));
     }
-    let unlikely = candidate.reasons.iter().find(|reason| reason.starts_with("unlikely") || reason.starts_with("not handed"));
+    let unlikely =
+        candidate.reasons.iter().find(|reason| reason.starts_with("unlikely") || reason.starts_with("not handed"));
     if let Some(reason) = unlikely {
         parts.push(reason.clone());
     }

@@ -10,6 +10,7 @@ mod failure;
 mod inspect;
 mod new;
 mod output;
+mod stop;
 
 use std::process::ExitCode;
 
@@ -22,7 +23,12 @@ fn main() -> ExitCode {
     let args = Args::parse();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     let outcome = match runtime {
-        Ok(runtime) => runtime.block_on(run(args)),
+        Ok(runtime) => {
+            let outcome = runtime.block_on(run(args));
+            // Not waiting for a write that nobody reads.
+            runtime.shutdown_background();
+            outcome
+        }
         Err(error) => Err(Failure::refused(format!("no threads to run on: {error}"))),
     };
     match outcome {

@@ -1,19 +1,30 @@
 //! `mintage new`: mint ids and print them.
+//!
+//! Numbers and worker ids that were taken and not used are given back, also when the run is stopped by Ctrl-C or `kill`, or when
+//! the reader of the output goes away. Output stops at the end of a line, so that no id is ever cut to a shorter one.
 
-use std::io::{IsTerminal, Write};
+use std::{
+    io::{self, IsTerminal, Write},
+    time::Duration,
+};
 
-use mintage::{AnyMinter, Registry};
+use mintage::{AnyMinter, Registry, core::AnyId};
+use tokio::task::JoinHandle;
 
 use crate::{
     args::{self, ConfigArgs, NewArgs, Output},
     failure::Failure,
     output,
+    stop::Stop,
 };
 
 /// Ids minted between two writes: enough to be fast, little enough to be lost.
 const CHUNK: u32 = 4096;
 /// From so many ids on, a terminal is told how far it is.
 const PROGRESS_FROM: u32 = 200_000;
+/// How long a stopped run waits for its last lines to be read: a reader that is alive needs less, a stuck one would need
+/// for ever.
+const LAST_WRITE_MS_MAX: u64 = 1_000;
 
 pub(crate) async fn run(config: &ConfigArgs, new: NewArgs) -> Result<(), Failure> {
     if new.public {
@@ -22,13 +33,21 @@ pub(crate) async fn run(config: &ConfigArgs, new: NewArgs) -> Result<(), Failure
              the internal id",
         ));
     }
+    // Before anything is claimed: from here on, being stopped means giving back.
+    let mut stop = Stop::listen()?;
     let config = config.load()?;
     let registry = args::builder().only([new.entity.as_str()]).once(new.count).build(config).await?;
     let minter = registry.any_minter(&new.entity)?;
+    let mut page = Page { output: new.output, begun: false, writing: None };
     let printed = tokio::select! {
-        printed = print(&minter, &new) => printed,
-        _ = tokio::signal::ctrl_c() => Err(Failure::refused("interrupted: what was not printed is given back")),
+        biased;
+        () = stop.asked() => Err(Failure::refused("stopped: what was not printed is given back")),
+        printed = print(&minter, &new, &mut page) => printed,
     };
+    if printed.is_err() {
+        // What is printed so far is good, and so should be its form. A reader that is gone or stuck does not get it.
+        let _ = tokio::time::timeout(Duration::from_millis(LAST_WRITE_MS_MAX), page.tail()).await;
+    }
     drop(minter);
     let closed = close(registry).await;
     printed.and(closed)
@@ -42,50 +61,78 @@ async fn close(registry: Registry) -> Result<(), Failure> {
     Ok(())
 }
 
-async fn print(minter: &AnyMinter, new: &NewArgs) -> Result<(), Failure> {
-    let mut out = std::io::BufWriter::new(std::io::stdout());
+async fn print(minter: &AnyMinter, new: &NewArgs, page: &mut Page) -> Result<(), Failure> {
     let mut left = new.count;
-    let mut first = true;
-    head(&mut out, new)?;
     while left > 0 {
         let ids = minter.mint_many(left.min(CHUNK) as usize).await?;
-        for id in &ids {
-            let text = minter.text(*id).unwrap_or_default();
-            match new.output {
-                Output::Json if first => write!(out, "\"{text}\"")?,
-                Output::Json => write!(out, ",\"{text}\"")?,
-                Output::Text | Output::Csv => writeln!(out, "{text}")?,
-            }
-            first = false;
-        }
+        page.ids(minter, &ids).await?;
         left -= u32::try_from(ids.len()).unwrap_or(left);
-        out.flush()?;
         progress(new.count, left);
     }
-    tail(&mut out, new)?;
-    Ok(out.flush()?)
+    Ok(page.tail().await?)
 }
 
-fn head(out: &mut impl Write, new: &NewArgs) -> Result<(), Failure> {
-    match new.output {
-        Output::Json => write!(out, "{{\"entity\":{},\"ids\":[", serde_json::Value::from(new.entity.as_str()))?,
-        Output::Csv => writeln!(out, "id")?,
-        Output::Text => {}
-    }
-    Ok(())
+/// Stdout, written by another thread: so a reader that is slow does not keep this one from being stopped.
+struct Page {
+    output: Output,
+    begun: bool,
+    /// The write on its way, if one is. It always holds whole lines.
+    writing: Option<JoinHandle<io::Result<()>>>,
 }
 
-fn tail(out: &mut impl Write, new: &NewArgs) -> Result<(), Failure> {
-    if new.output == Output::Json {
-        writeln!(out, "]}}")?;
+impl Page {
+    async fn ids(&mut self, minter: &AnyMinter, ids: &[AnyId]) -> io::Result<()> {
+        let mut text = String::new();
+        if !self.begun {
+            text.push_str(&match self.output {
+                Output::Json => format!("{{\"entity\":{},\"ids\":[", serde_json::Value::from(minter.entity())),
+                Output::Csv => "id\n".to_owned(),
+                Output::Text => String::new(),
+            });
+        }
+        for (position, id) in ids.iter().enumerate() {
+            let id = minter.text(*id).unwrap_or_default();
+            match self.output {
+                Output::Json if position == 0 && !self.begun => text.push_str(&format!("\"{id}\"")),
+                Output::Json => text.push_str(&format!(",\"{id}\"")),
+                Output::Text | Output::Csv => text.extend([id.as_str(), "\n"]),
+            }
+        }
+        self.begun = true;
+        self.write(text).await
     }
-    Ok(())
+
+    /// Ends what was begun.
+    async fn tail(&mut self) -> io::Result<()> {
+        match self.output {
+            Output::Json if self.begun => self.write("]}\n".to_owned()).await,
+            _ => self.settle().await,
+        }
+    }
+
+    async fn write(&mut self, text: String) -> io::Result<()> {
+        self.settle().await?;
+        self.writing = Some(tokio::task::spawn_blocking(move || {
+            let mut out = io::stdout().lock();
+            out.write_all(text.as_bytes())?;
+            out.flush()
+        }));
+        self.settle().await
+    }
+
+    /// Waits until the write on its way has come to its end, also for a caller who was cut off while waiting.
+    async fn settle(&mut self) -> io::Result<()> {
+        let Some(writing) = &mut self.writing else { return Ok(()) };
+        let written = writing.await;
+        self.writing = None;
+        written.unwrap_or_else(|error| Err(io::Error::other(error)))
+    }
 }
 
 /// One line that is written over, on a terminal whose stdout goes elsewhere.
 fn progress(count: u32, left: u32) {
-    let mut terminal = std::io::stderr();
-    if count < PROGRESS_FROM || !terminal.is_terminal() || std::io::stdout().is_terminal() {
+    let mut terminal = io::stderr();
+    if count < PROGRESS_FROM || !terminal.is_terminal() || io::stdout().is_terminal() {
         return;
     }
     let done = count - left;

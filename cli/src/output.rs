@@ -13,7 +13,9 @@ pub(crate) fn remark(text: &str) {
 /// Whether stdout may be coloured: a terminal, and NO_COLOR not set.
 pub(crate) fn coloured() -> bool {
     static COLOURED: OnceLock<bool> = OnceLock::new();
-    *COLOURED.get_or_init(|| std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()))
+    *COLOURED.get_or_init(|| {
+        std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+    })
 }
 
 /// Rows of two columns, the first padded to a common width.

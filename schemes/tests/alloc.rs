@@ -3,13 +3,15 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use std::{
-    alloc::{GlobalAlloc, Layout, System},
+    alloc::{GlobalAlloc, System},
     cell::Cell,
     fmt,
 };
 
-use mintage_core::IdScheme;
-use mintage_schemes::{Ksuid, RandomOrder, Ulid, UuidV4, UuidV7};
+use mintage_core::{Clock, IdScheme, Leased, SystemClock};
+use mintage_schemes::{
+    Ksuid, Layout, RandomOrder, SequenceStart, Snowflake, SnowflakeReader, SnowflakeSettings, Ulid, UuidV4, UuidV7,
+};
 
 struct Counting;
 
@@ -19,13 +21,13 @@ thread_local! {
 
 // SAFETY: passes everything on to the system's allocator; the counter is a plain cell without a destructor.
 unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+    unsafe fn alloc(&self, layout: std::alloc::Layout) -> *mut u8 {
         ALLOCATIONS.set(ALLOCATIONS.get() + 1);
         // SAFETY: the caller keeps the contract.
         unsafe { System.alloc(layout) }
     }
 
-    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+    unsafe fn dealloc(&self, block: *mut u8, layout: std::alloc::Layout) {
         // SAFETY: the caller keeps the contract.
         unsafe { System.dealloc(block, layout) }
     }
@@ -88,5 +90,19 @@ fn random_schemes() {
         assert_allocates_nothing(&UuidV7::new().order(order));
         assert_allocates_nothing(&Ulid::new().order(order));
         assert_allocates_nothing(&Ksuid::new().order(order));
+    }
+}
+
+#[test]
+fn snowflake() {
+    for sequence_start in [SequenceStart::Zero, SequenceStart::Random] {
+        let mut settings = SnowflakeSettings::default();
+        // Room for all ids of the test, however fast it runs.
+        (settings.max_drift_ms, settings.sequence_start) = (10_000, sequence_start);
+        let reader = SnowflakeReader::new(Layout::new(41, 10, 12).unwrap(), 1_767_225_600_000);
+        let ids = Snowflake::new(reader, settings, SystemClock).unwrap();
+        let now_ms = SystemClock.unix_ms();
+        ids.grant(7, now_ms..now_ms + 600_000, u64::MAX);
+        assert_allocates_nothing(&ids);
     }
 }

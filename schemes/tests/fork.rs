@@ -25,7 +25,7 @@ mod forks {
 
     use mintage_core::{IdScheme, ManualClock};
     use mintage_schemes::{
-        Entropy, Ksuid, RandomOrder, Ulid, UuidV4, UuidV7,
+        Entropy, Ksuid, Layout, RandomOrder, Snowflake, SnowflakeReader, SnowflakeSettings, Ulid, UuidV4, UuidV7,
         fork::{Birth, generation},
     };
 
@@ -38,6 +38,7 @@ mod forks {
         test("generation", generations);
         test("birth", births);
         test("entropy", entropy);
+        test("snowflake", snowflake);
         for (name, fork) in ways() {
             schemes(name, fork);
         }
@@ -144,6 +145,27 @@ mod forks {
             assert_distinct(how, fork, &Ulid::new().order(order));
             assert_distinct(how, fork, &Ksuid::new().order(order));
         }
+    }
+
+    /// The window is the parent's: the child mints nothing, for ever, and trims nothing.
+    fn snowflake() {
+        use mintage_core::{Leased, MintError};
+        let reader = SnowflakeReader::new(Layout::new(41, 10, 12).unwrap(), 1_767_225_600_000);
+        let clock = ManualClock::at(1_796_000_000_000);
+        let ids = Snowflake::new(reader, SnowflakeSettings::default(), clock).unwrap();
+        ids.grant(7, 0..1 << 48, u64::MAX);
+        let before = ids.mint().unwrap();
+        for (name, fork) in ways() {
+            let said = in_child(fork, || {
+                let first = ids.mint() == Err(MintError::Forked);
+                ids.grant(8, 0..1 << 48, u64::MAX);
+                let granted = ids.mint() == Err(MintError::Forked);
+                let batch = ids.mint_batch(&mut [0; 4]) == Err(MintError::Forked);
+                vec![u8::from(first), u8::from(granted), u8::from(batch)]
+            });
+            assert_eq!(said, [1, 1, 1], "{name}");
+        }
+        assert_eq!(ids.mint(), Ok(before + 1), "the parent goes on where it was");
     }
 
     /// A minter that has been used, two children and the parent, one id at a time and in batches: all different.

@@ -477,15 +477,15 @@ mod threads {
     fn the_end_under_load() {
         let runtime = multi_thread(1);
         for round in 0..1000 {
-            let shelf = Shelf::orders(RANGE_END - 40);
-            let settings = ranges_of(1 + round % 7).refill_at(1.0).unwrap();
+            let shelf = Shelf::orders(RANGE_END - 8);
+            let settings = single(4).refill_at(f64::from(round % 2)).unwrap();
             let segment = runtime.block_on(open(&shelf, settings));
             let mut ids = in_threads(3, |_| {
                 let mut ids = Vec::new();
                 loop {
                     match segment.mint() {
                         Ok(id) => ids.push(id),
-                        Err(MintError::Exhausted { .. }) => thread::yield_now(),
+                        Err(MintError::Exhausted { .. }) => std::hint::spin_loop(),
                         Err(error) => {
                             assert_eq!((error, segment.mint()), (MintError::Spent, Err(MintError::Spent)));
                             return ids;
@@ -494,7 +494,7 @@ mod threads {
                 }
             });
             ids.sort_unstable();
-            assert_eq!(ids, numbers(RANGE_END - 40, LAST), "round {round}");
+            assert_eq!(ids, numbers(RANGE_END - 8, LAST), "round {round}");
         }
     }
 
@@ -874,15 +874,25 @@ mod failures {
 
     #[test]
     fn a_runtime_that_is_gone_is_named() {
-        let shelf = Shelf::orders(1);
-        let segment = multi_thread(1).block_on(open(&shelf, ranges_of(10)));
-        assert_eq!(drain(&segment).0, numbers(1, 20), "what is held goes on");
-        multi_thread(1).block_on(async {
-            let error = segment.ready().await.unwrap_err();
-            assert!(error.store_error().unwrap().to_string().contains("runtime"), "{error:?}");
-            segment.close().await.unwrap();
-        });
-        assert_eq!(segment.mint(), Err(MintError::Closed));
+        let runtime = || Builder::new_current_thread().enable_time().build().unwrap();
+        // Gone before its refill task began, and after.
+        for begun in [false, true] {
+            let shelf = Shelf::orders(1);
+            let segment = runtime().block_on(async {
+                let segment = open(&shelf, ranges_of(10)).await;
+                if begun {
+                    settle().await;
+                }
+                segment
+            });
+            assert_eq!(drain(&segment).0, numbers(1, 20), "what is held goes on");
+            runtime().block_on(async {
+                let error = segment.ready().await.unwrap_err();
+                assert!(error.store_error().unwrap().to_string().contains("runtime"), "{error:?}");
+                segment.close().await.unwrap();
+            });
+            assert_eq!(segment.mint(), Err(MintError::Closed));
+        }
     }
 
     #[tokio::test(start_paused = true)]

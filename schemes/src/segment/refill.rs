@@ -86,7 +86,7 @@ pub(super) struct Refill {
 impl Refill {
     pub(super) fn spawn(runtime: &Handle, supply: Arc<Supply>, source: Source, birth: Birth) -> Self {
         let store = Arc::clone(&source.store);
-        let mut work = Box::pin(keep_supplied(supply, source));
+        let mut work = Box::pin(keep_supplied(Watch(supply), source));
         // In a forked child the task stays where it was: what it awaits belongs to the parent.
         let task = poll_fn(move |context| if birth.forked() { Poll::Pending } else { work.as_mut().poll(context) });
         Self { store, task: runtime.spawn(task) }
@@ -110,8 +110,8 @@ impl Drop for Refill {
 }
 
 /// Fetches whenever the supply wants a range, until it is closed. Returns the range that came too late, if one did.
-async fn keep_supplied(supply: Arc<Supply>, mut source: Source) -> Option<IdRange> {
-    let _watch = Watch(&supply);
+async fn keep_supplied(watch: Watch, mut source: Source) -> Option<IdRange> {
+    let Watch(supply) = &watch;
     let mut failures = 0;
     while !supply.is_closed() {
         if !supply.is_wanting() {
@@ -136,10 +136,11 @@ async fn keep_supplied(supply: Arc<Supply>, mut source: Source) -> Option<IdRang
     None
 }
 
-/// Says so if the task ends before the supply is closed: its runtime was shut down, or the store panicked.
-struct Watch<'a>(&'a Supply);
+/// Says so if the task ends before the supply is closed, even if it never began: its runtime was shut down, or the store
+/// panicked.
+struct Watch(Arc<Supply>);
 
-impl Drop for Watch<'_> {
+impl Drop for Watch {
     fn drop(&mut self) {
         self.0.desert();
     }

@@ -28,6 +28,7 @@ pub(super) const GUARD_MS: u64 = 300;
 /// # Panics
 /// When one is broken.
 pub async fn all(store: &dyn LeaseStore, tick: impl AsyncFn(u64), trial: Trial) {
+    windows::all(store, &tick).await;
     lowest_free_first(store).await;
     distinct_at_once(store, trial).await;
     exhaustion_says_until_when(store, &tick).await;
@@ -41,7 +42,6 @@ pub async fn all(store: &dyn LeaseStore, tick: impl AsyncFn(u64), trial: Trial) 
     a_known_pool_is_not_made_again(store).await;
     the_last_id_of_16_bits(store).await;
     cycles_stay_inside_the_block(store, &tick, trial).await;
-    windows::all(store, &tick).await;
 }
 
 /// Claims take the lowest free ids of the block; the list names them by number.
