@@ -9,7 +9,7 @@
 //! them at their fastest, and read the clock that we read wherever they let a caller choose one: a peer that does not read
 //! the clock for each id is a row of its own. Nothing here is refused for want of numbers, so nothing waits; what happens at
 //! the limit of a layout is measured apart, as a rate.
-#![expect(clippy::unwrap_used, reason = "a bench that cannot run must stop")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a bench that cannot run must stop")]
 
 mod cap;
 mod peers;
@@ -25,9 +25,7 @@ use std::{
 };
 
 use ferroid::{
-    generator::{
-        AtomicSnowflakeGenerator, BasicMonoUlidGenerator, BasicSnowflakeGenerator, LockMonoUlidGenerator, UlidGenerator,
-    },
+    generator::{AtomicSnowflakeGenerator, BasicMonoUlidGenerator, BasicSnowflakeGenerator, LockMonoUlidGenerator},
     id::ULID,
     rand::ThreadRandom,
 };

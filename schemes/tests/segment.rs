@@ -308,6 +308,20 @@ mod refilling {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn on_demand_nothing_is_fetched_before_somebody_waits() {
+        let shelf = Shelf::orders(1);
+        let segment = open(&shelf, ranges_of(10).on_demand()).await;
+        assert_eq!(mint_now(&segment, 10), numbers(1, 10));
+        settle().await;
+        assert_eq!(shelf.calls(), 1, "all spent, and nobody waits");
+        assert_eq!(mint(&segment).await.unwrap(), 11);
+        settle().await;
+        assert_eq!(shelf.calls(), 2);
+        segment.close().await.unwrap();
+        assert_eq!(shelf.next(), 12, "a clean end leaves no gap");
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn many_ranges_at_the_start() {
         let shelf = Shelf::orders(1);
         let segment = open(&shelf, ranges_of(10).initial_ranges(8).unwrap()).await;

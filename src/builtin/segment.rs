@@ -144,7 +144,7 @@ impl SchemePlan for Plan {
         let mut settings = self.settings;
         if let Some(count) = site.once.and_then(NonZeroU32::new) {
             // A process that mints a few and ends takes just these: then nothing is lost between its runs.
-            settings = settings.range_len(count).initial_ranges(1).unwrap_or(settings);
+            settings = settings.range_len(count).on_demand();
         }
         let segment = Segment::open(ranges, self.sequence.clone(), settings).await?;
         Ok(AnyScheme::Int(Arc::new(segment)).into())

@@ -33,9 +33,10 @@ enum Fault {
     WindowOneTooEarly,
     HalfAToken,
     ForgetsTheOwnId,
-    IgnoresWishes,
+    IgnoresPreferences,
     MakesKnownPools,
     BumpsNothing,
+    ForgetsTheGuard,
     RevokesNothing,
     RestsNot,
     CountsWorkersUp,
@@ -143,13 +144,17 @@ impl LeaseStore for Careless {
     ) -> Result<Lease, StoreError> {
         let (mut pool, mut holder) = (pool.clone(), holder.clone());
         pool.known &= !self.has(Fault::MakesKnownPools);
+        if self.has(Fault::ForgetsTheGuard) {
+            pool.limits.guard_ms = 0;
+        }
         if self.has(Fault::HalfAToken) {
             holder.token = u128::from(u64::try_from(holder.token & u128::from(u64::MAX)).unwrap());
         }
         if self.has(Fault::ForgetsTheOwnId) {
             holder.previous = None;
         }
-        let which = if self.has(Fault::IgnoresWishes) { WorkerChoice::Any } else { which };
+        let preferred = matches!(which, WorkerChoice::Prefer(_));
+        let which = if preferred && self.has(Fault::IgnoresPreferences) { WorkerChoice::Any } else { which };
         let mut lease = self.good.acquire(&pool, which, &holder, terms).await?;
         self.fences.lock().unwrap().insert((lease.pool.clone(), lease.worker), lease.fence);
         if self.has(Fault::WindowOneTooLong) {
@@ -158,8 +163,8 @@ impl LeaseStore for Careless {
         if self.has(Fault::WindowOneTooEarly) {
             lease.window.start -= 1;
         }
-        if self.has(Fault::CountsWorkersUp) {
-            lease.worker += u32::try_from(lease.fence.epoch - 1).unwrap();
+        if self.has(Fault::CountsWorkersUp) && lease.fence.epoch > 10 {
+            lease.worker += 1;
         }
         Ok(lease)
     }
@@ -188,11 +193,13 @@ impl LeaseStore for Careless {
     }
 
     async fn revoke(&self, pool: &WorkerPool, worker: u32) -> Result<(), StoreError> {
-        if self.has(Fault::RevokesNothing) { Ok(()) } else { self.good.revoke(pool, worker).await }
+        let known = !self.good.leases(pool).await?.is_empty();
+        if known && self.has(Fault::RevokesNothing) { Ok(()) } else { self.good.revoke(pool, worker).await }
     }
 
     async fn bump(&self, pool: &WorkerPool) -> Result<(), StoreError> {
-        if self.has(Fault::BumpsNothing) { Ok(()) } else { self.good.bump(pool).await }
+        let known = !self.good.leases(pool).await?.is_empty();
+        if known && self.has(Fault::BumpsNothing) { Ok(()) } else { self.good.bump(pool).await }
     }
 
     async fn leases(&self, pool: &WorkerPool) -> Result<Vec<LeaseRow>, StoreError> {
@@ -253,9 +260,10 @@ fn every_planted_fault_is_found_by_the_law_it_breaks() {
         (Fault::WindowOneTooEarly, "windows of successive holders are disjoint"),
         (Fault::HalfAToken, "a stale fence changes nothing"),
         (Fault::ForgetsTheOwnId, "a process gets its own worker id back"),
-        (Fault::IgnoresWishes, "a wish for a worker id"),
+        (Fault::IgnoresPreferences, "a wish for a worker id"),
         (Fault::MakesKnownPools, "a known pool without records is not made again"),
         (Fault::BumpsNothing, "a bump passes everything that can have been granted"),
+        (Fault::ForgetsTheGuard, "a bump passes everything that can have been granted"),
         (Fault::RevokesNothing, "a revoked worker id is barred"),
         (Fault::RestsNot, "a released worker id rests"),
         (Fault::CountsWorkersUp, "claims and releases stay inside the block"),

@@ -265,7 +265,16 @@ async fn a_claim_from_a_full_16_bit_pool_finds_the_one_free_id() {
          FROM mintage_worker, ids WHERE id <> 40000",
     )
     .await;
+    let t = std::time::Instant::now();
     let lease = store.acquire(&pool, WorkerChoice::Any, &holder(1), &terms()).await.unwrap();
+    println!("MEASURED 65536 rows {:?}", t.elapsed());
+    let p2 = crate::pool("p2", 0..1024);
+    for i in 0..1024 {
+        store.acquire(&p2, WorkerChoice::Any, &holder(i), &terms()).await.unwrap();
+        if i % 256 == 0 || i == 1023 {
+            println!("MEASURED {i} {:?}", t.elapsed());
+        }
+    }
     assert_eq!(lease.worker, 40_000);
     let full = store.acquire(&pool, WorkerChoice::Any, &holder(2), &terms()).await.unwrap_err();
     assert_eq!(full.kind(), StoreErrorKind::NoFreeWorker, "{full}");

@@ -13,6 +13,8 @@ use mintage_core::IdRange;
 
 /// The cursor of a sealed range. Ranges end at 2^63 at most, so it is no number of theirs.
 const SEALED: u64 = u64::MAX;
+/// The mark of a range that never runs low.
+const NEVER: u64 = u64::MAX;
 
 #[derive(Debug)]
 pub(super) struct Run {
@@ -37,8 +39,11 @@ pub(super) enum Taken {
 }
 
 impl Run {
-    /// A range of which nothing is taken. It runs low when at most `refill_at` of it is left.
-    pub(super) fn new(span: IdRange, refill_at: f64) -> Self {
+    /// A range of which nothing is taken. It runs low when at most `refill_at` of it is left; never, if that is `None`.
+    pub(super) fn new(span: IdRange, refill_at: Option<f64>) -> Self {
+        let Some(refill_at) = refill_at else {
+            return Self { next: AtomicU64::new(span.start), span, mark: NEVER, successor: OnceLock::new() };
+        };
         // Whole below 2^32, which a float holds exactly.
         let reserve = (span.count() as f64 * refill_at).floor() as u64;
         // Between the first number and the last, so that exactly one request passes it whatever the share is.
@@ -48,7 +53,7 @@ impl Run {
 
     /// One that never had a number.
     pub(super) fn sealed() -> Self {
-        let run = Self::new(IdRange::new("", 0, 0, 0), 0.0);
+        let run = Self::new(IdRange::new("", 0, 0, 0), None);
         run.seal();
         run
     }
@@ -77,7 +82,7 @@ impl Run {
 
     /// Whether it is time for the next range.
     pub(super) fn is_low(&self) -> bool {
-        self.next.load(Ordering::Relaxed) >= self.mark
+        self.mark != NEVER && self.next.load(Ordering::Relaxed) >= self.mark
     }
 
     pub(super) fn is_sealed(&self) -> bool {
@@ -117,7 +122,7 @@ mod tests {
     use super::*;
 
     fn run(start: u64, end: u64, refill_at: f64) -> Run {
-        Run::new(IdRange::new("orders", start, end, 7), refill_at)
+        Run::new(IdRange::new("orders", start, end, 7), Some(refill_at))
     }
 
     #[test]

@@ -18,7 +18,8 @@ use crate::TextForm;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SegmentSettings {
     pub(super) range_len: NonZeroU32,
-    pub(super) refill_at: f64,
+    /// `None`: only when somebody waits.
+    pub(super) refill_at: Option<f64>,
     pub(super) initial_ranges: u32,
     pub(super) max_wait_ms: u64,
     pub(super) text: TextForm,
@@ -54,8 +55,17 @@ impl SegmentSettings {
         if !(0.0..=1.0).contains(&share) {
             return Err(SegmentFault::RefillAt(share));
         }
-        self.refill_at = share;
+        self.refill_at = Some(share);
         Ok(self)
+    }
+
+    /// Fetches a range only when `ready` is awaited and none is left: for a process that mints a known count and ends, so that
+    /// nothing it does not need is fetched, and nothing can be lost between its runs.
+    #[must_use]
+    pub fn on_demand(mut self) -> Self {
+        self.refill_at = None;
+        self.initial_ranges = 1;
+        self
     }
 
     /// Fetches so many ranges at the start. 1 for a process that mints a few numbers and ends.
@@ -89,7 +99,7 @@ impl Default for SegmentSettings {
     fn default() -> Self {
         Self {
             range_len: Self::RANGE_LEN,
-            refill_at: Self::REFILL_AT,
+            refill_at: Some(Self::REFILL_AT),
             initial_ranges: Self::INITIAL_RANGES,
             max_wait_ms: Self::MAX_WAIT_MS,
             text: TextForm::Decimal,

@@ -25,7 +25,9 @@ const TRIP_MS_GUESS: u32 = 10;
 #[derive(Debug)]
 pub(super) struct Supply {
     current: ArcSwap<Run>,
-    refill_at: f64,
+    refill_at: Option<f64>,
+    /// Somebody waits for a range although none runs low.
+    demanded: AtomicBool,
     /// No range will come any more, ever.
     spent: AtomicBool,
     /// In how many milliseconds the next fetch may bring something.
@@ -50,7 +52,7 @@ struct Ledger {
 
 impl Supply {
     /// Holds one range.
-    pub(super) fn of(first: IdRange, refill_at: f64) -> Self {
+    pub(super) fn of(first: IdRange, refill_at: Option<f64>) -> Self {
         let spent = first.end >= RANGE_END;
         Self {
             spent: AtomicBool::new(spent),
@@ -61,16 +63,17 @@ impl Supply {
 
     /// Holds nothing and never will.
     pub(super) fn none() -> Self {
-        let supply = Self::around(Run::sealed(), 0.0);
+        let supply = Self::around(Run::sealed(), None);
         supply.seal();
         supply
     }
 
-    fn around(run: Run, refill_at: f64) -> Self {
+    fn around(run: Run, refill_at: Option<f64>) -> Self {
         let last = Arc::new(run);
         Self {
             current: ArcSwap::new(Arc::clone(&last)),
             refill_at,
+            demanded: AtomicBool::new(false),
             spent: AtomicBool::new(false),
             retry_ms: AtomicU32::new(TRIP_MS_GUESS),
             refills: AtomicU64::new(0),
@@ -128,7 +131,11 @@ impl Supply {
             let changed = self.changed.notified();
             match self.outlook() {
                 Ok(()) => return Ok(()),
-                Err(MintError::Exhausted { .. }) if self.may_recover() => changed.await,
+                Err(MintError::Exhausted { .. }) if self.may_recover() => {
+                    self.demanded.store(true, Ordering::Release);
+                    self.wanted.notify_one();
+                    changed.await;
+                }
                 Err(kind) => return Err(self.complaint(kind)),
             }
         }
@@ -152,10 +159,11 @@ impl Supply {
         }
     }
 
-    /// Whether the next range should be fetched: the current one is low and nothing stands by.
+    /// Whether the next range should be fetched: the current one is low, or empty and somebody waits, and nothing stands by.
     pub(super) fn is_wanting(&self) -> bool {
         let current = self.current.load();
-        !self.is_spent() && current.is_low() && current.successor().is_none()
+        let low = current.is_low() || (self.demanded.load(Ordering::Acquire) && current.left() == 0);
+        !self.is_spent() && low && current.successor().is_none()
     }
 
     /// Waits until `is_wanting` may have become true, or the segment was closed.
@@ -182,6 +190,7 @@ impl Supply {
         ledger.last = run;
         ledger.trouble = None;
         drop(ledger);
+        self.demanded.store(false, Ordering::Release);
         self.refills.fetch_add(1, Ordering::Relaxed);
         self.retry_ms.store(TRIP_MS_GUESS, Ordering::Relaxed);
         if ends {
