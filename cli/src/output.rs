@@ -1,9 +1,6 @@
 //! Printing: results on stdout, remarks on stderr.
 
-use std::{
-    io::{IsTerminal, Write},
-    sync::OnceLock,
-};
+use std::io::{IsTerminal, Write};
 
 /// A remark for people, on stderr. A stderr that is gone is no reason to fail.
 pub(crate) fn remark(text: &str) {
@@ -12,10 +9,7 @@ pub(crate) fn remark(text: &str) {
 
 /// Whether stdout may be coloured: a terminal, and NO_COLOR not set.
 pub(crate) fn coloured() -> bool {
-    static COLOURED: OnceLock<bool> = OnceLock::new();
-    *COLOURED.get_or_init(|| {
-        std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
-    })
+    std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }
 
 /// Rows of two columns, the first padded to a common width.
