@@ -30,6 +30,7 @@ use crate::{
     identity::Identity,
     ledger::{Ledger, keeps_a_ledger},
     rules::{self, corrupt, refused, rolled_back, unavailable},
+    sound::Sound,
     wait::Backoff,
 };
 

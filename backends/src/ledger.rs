@@ -11,7 +11,9 @@ use mintage_core::{
     protocol::{self, HISTORY_KEPT_MS, PoolRow, WorkerRow},
 };
 
-use crate::rules::{self, ANSWERS_KEPT_MS, Answer, Sound, refused};
+use crate::rules::{self, ANSWERS_KEPT_MS, Answer, refused};
+#[cfg(feature = "file")]
+use crate::sound::Sound;
 
 /// How many grants a pool's history holds: the ledger is copied whole at every write of a file, and this keeps it near 1 MB.
 /// Beyond it the grant that ended first is forgotten.
@@ -19,7 +21,7 @@ const GRANTS_MAX: usize = 10_000;
 
 /// How many answers to idempotency keys are kept, for the same reason. They must not be forgotten early: beyond it a key is
 /// refused.
-const ANSWERS_MAX: usize = 100_000;
+const ANSWERS_MAX: usize = 10_000;
 
 /// Pools, sequences, answers and formats.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -242,13 +244,9 @@ impl Ledger {
     }
 }
 
-impl Ledger {
-    /// Refuses a ledger that this code cannot have written.
-    ///
-    /// # Errors
-    /// `Corrupt` says what.
-    #[cfg(feature = "file")]
-    pub(crate) fn sound(&self) -> Result<(), StoreError> {
+#[cfg(feature = "file")]
+impl Sound for Ledger {
+    fn sound(&self) -> Result<(), StoreError> {
         for pool in self.pools.values().flat_map(BTreeMap::values) {
             pool.row.sound()?;
             pool.workers.values().try_for_each(Sound::sound)?;
@@ -393,3 +391,43 @@ macro_rules! keeps_a_ledger {
     };
 }
 pub(crate) use keeps_a_ledger;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW_MS: u64 = 1_800_000_000_000;
+
+    #[test]
+    fn history_forgets_what_ended_first() {
+        let mut ledger = Ledger::default();
+        let pool = WorkerPool::new("main", 0..1);
+        let terms = LeaseTerms::new(1_000, 1_000, 0, 0);
+        let claims = u64::try_from(GRANTS_MAX).unwrap() + 2;
+        for nth in 0..claims {
+            let holder = Holder::new(1, "host", 0);
+            ledger.acquire(&pool, WorkerChoice::Any, &holder, &terms, NOW_MS + 1_000 * nth).unwrap();
+        }
+        let known = |nth: u64| ledger.history(&pool, NOW_MS + 1_000 * nth).len();
+        assert_eq!([known(0), known(1), known(2), known(claims - 1)], [0, 0, 1, 1]);
+    }
+
+    #[test]
+    fn answers_are_refused_rather_than_forgotten_early() {
+        let mut ledger = Ledger::default();
+        let sequence = Sequence::new("orders", 1);
+        ledger.create(&sequence).unwrap();
+        let mut ask = |nth: usize, now_ms: u64| {
+            let key = IdempotencyKey::new(nth.to_string()).unwrap();
+            ledger.allocate(&sequence, NonZeroU32::MIN, Some(&key), now_ms).map(|range| range.start)
+        };
+        for nth in 0..ANSWERS_MAX {
+            ask(nth, NOW_MS).unwrap();
+        }
+        let error = ask(ANSWERS_MAX, NOW_MS).unwrap_err();
+        assert!(error.to_string().contains("use sqlite"), "{error}");
+        assert_eq!(ask(0, NOW_MS).unwrap(), 1, "repeats are still answered");
+        let next = u64::try_from(ANSWERS_MAX).unwrap() + 1;
+        assert_eq!(ask(ANSWERS_MAX, NOW_MS + ANSWERS_KEPT_MS + 1).unwrap(), next, "a day later there is room");
+    }
+}

@@ -32,6 +32,8 @@ mod identity;
 mod ledger;
 mod memory;
 mod rules;
+#[cfg(any(feature = "file", feature = "sqlite"))]
+mod sound;
 #[cfg(feature = "sqlite")]
 mod sqlite;
 #[cfg(any(feature = "file", feature = "sqlite"))]

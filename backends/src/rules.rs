@@ -1,20 +1,17 @@
-//! What every store of this crate decides in the same way, beside the protocol: regions, repeats, and whether a row makes sense.
+//! What every store of this crate decides in the same way, beside the protocol: regions, repeats of a request, formats.
 //!
 //! The invariant of [`Answer`]: numbers that a key can ask for again are never given back.
 
 use std::num::NonZeroU32;
 
 use mintage_core::{
-    Clock, Format, IdRange, RANGE_END, Sequence, SequenceRow, StoreError, StoreErrorKind, WorkerPool,
-    protocol::{self, HISTORY_KEPT_MS, PoolRow, TIME_MAX_MS, WorkerRow},
+    Clock, Format, IdRange, Sequence, SequenceRow, StoreError, StoreErrorKind, WorkerPool,
+    protocol::{self, PoolRow, TIME_MAX_MS, WorkerRow},
 };
 
 /// How long the answer to an idempotency key is kept: a day covers any retry, and a client that comes back later than that
 /// costs a gap.
 pub(crate) const ANSWERS_KEPT_MS: u64 = 24 * 3600 * 1000;
-
-/// Largest value of a counter or time that is read back: stores keep signed 64-bit columns, and sums of a few cannot overflow.
-const STORED_MAX: u64 = RANGE_END - 1;
 
 /// What a key was answered with.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -134,59 +131,11 @@ pub(crate) fn format_text(entity: &str, format: &Format) -> Result<String, Store
     Err(refused(format!("entities.{entity}: its format names no scheme, so it could not be read back: use Format::of")))
 }
 
-/// Whether rows read back make sense: what fails here was written by something else, and sums over it could overflow.
-pub(crate) trait Sound {
-    /// # Errors
-    /// `Corrupt`, naming the column.
-    fn sound(&self) -> Result<(), StoreError>;
-}
-
-impl Sound for PoolRow {
-    fn sound(&self) -> Result<(), StoreError> {
-        let block = self.block_len > 0 && self.block_start.checked_add(self.block_len).is_some();
-        let limits =
-            [self.window_max_ms, self.ahead_max_ms, self.guard_ms].iter().all(|limit| *limit <= HISTORY_KEPT_MS);
-        let counted = [self.inc, self.floor_min_ms, self.granted_at_ms].iter().all(|value| *value < STORED_MAX);
-        sound_if(block, "the block of a pool")?;
-        sound_if(limits && self.window_max_ms > 0, "a limit of a pool")?;
-        sound_if(counted, "a counter or time of a pool")
-    }
-}
-
-impl Sound for WorkerRow {
-    fn sound(&self) -> Result<(), StoreError> {
-        sound_if(
-            self.inc < STORED_MAX && self.epoch < STORED_MAX && self.floor_ms < STORED_MAX,
-            "a counter of a worker id",
-        )
-    }
-}
-
-impl Sound for SequenceRow {
-    fn sound(&self) -> Result<(), StoreError> {
-        sound_if(self.next <= RANGE_END && self.version < STORED_MAX, "the next number or version of a sequence")
-    }
-}
-
-impl Sound for Answer {
-    fn sound(&self) -> Result<(), StoreError> {
-        sound_if(self.start < self.end && self.end <= RANGE_END, "the answer to an idempotency key")
-    }
-}
-
-fn sound_if(sound: bool, what: &str) -> Result<(), StoreError> {
-    if sound {
-        return Ok(());
-    }
-    Err(corrupt(format!(
-        "{what} in the store makes no sense: something else wrote it, restore the store from a backup"
-    )))
-}
-
 pub(crate) fn refused(message: String) -> StoreError {
     StoreError::new(StoreErrorKind::Refused, message)
 }
 
+#[cfg(any(feature = "file", feature = "sqlite"))]
 pub(crate) fn corrupt(message: String) -> StoreError {
     StoreError::new(StoreErrorKind::Corrupt, message)
 }

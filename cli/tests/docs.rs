@@ -44,6 +44,7 @@ const LANGUAGES: &[&str] = &["console", "toml", "rust", "rust,no_run", "json", "
 const REFERRED_TO: &[(&str, &str, &str)] = &[
     ("pool = \"main\"", "[workers.main]", "[workers.main]\nstore = \"main\"\n"),
     ("", "[stores.main]", "[stores.main]\nurl = \"memory:\"\n"),
+    ("", "[entities.", "[entities.users]\nscheme = \"uuidv7\"\n"),
 ];
 
 /// Separates the commands in what the shell prints.
@@ -66,6 +67,7 @@ documents! {
     contributing: "CONTRIBUTING.md",
     security: "SECURITY.md",
     architecture: "docs/ARCHITECTURE.md",
+    benchmarks: "docs/benchmarks.md",
     cases: "docs/cases.md",
     config: "docs/config.md",
     design: "docs/design.md",
@@ -128,6 +130,61 @@ fn the_config_document_names_every_key_and_no_other() {
     let named: BTreeSet<String> =
         text.lines().filter_map(|line| Some(line.strip_prefix("| `")?.split_once("` |")?.0.to_owned())).collect();
     assert_eq!(named, keys);
+}
+
+/// The tables that compare the schemes say of odds, sizes and ends what `explain` says.
+#[test]
+fn the_scheme_document_says_what_explain_says() {
+    const SNOWFLAKES: [&str; 4] = ["twitter", "sonyflake", "region-2-8", "js53"];
+    const OTHERS: [&str; 5] = ["segment", "uuidv7", "ulid", "ksuid", "uuidv4"];
+    let mut config = "version = 1\nworkers.main = {}\nstores.main = { url = \"memory:\" }\n".to_owned();
+    for (number, preset) in SNOWFLAKES.iter().enumerate() {
+        let settings = format!("scheme = \"snowflake\"\nlayout = \"{preset}\"\nworker = {{ pool = \"main\" }}\n");
+        write!(config, "[entities.preset_{number}]\n{settings}").unwrap();
+    }
+    OTHERS.iter().for_each(|scheme| write!(config, "[entities.{scheme}]\nscheme = \"{scheme}\"\n").unwrap());
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("mintage.toml"), config).unwrap();
+
+    let document = fs::read_to_string(root().join("docs/schemes.md")).unwrap();
+    let presets = SNOWFLAKES.iter().enumerate().map(|(number, preset)| (format!("preset_{number}"), *preset));
+    let mut compared = 0;
+    for (entity, name) in presets.chain(OTHERS.map(|scheme| (scheme.to_owned(), scheme))) {
+        let explain = Command::new(env!("CARGO_BIN_EXE_mintage"))
+            .args(["explain", &entity, "-o", "json"])
+            .current_dir(folder.path())
+            .output()
+            .unwrap();
+        let told: Value = serde_json::from_slice(&explain.stdout).unwrap();
+        let rows: Vec<&str> = document.lines().filter(|line| line.starts_with(&format!("| `{name}` |"))).collect();
+        let rows = rows.join("\n");
+        for fact in told["facts"].as_array().unwrap() {
+            let (name, text) = (fact["name"].as_str().unwrap(), fact["text"].as_str().unwrap());
+            // Presets have no column of their own.
+            for figure in figures(name, text).iter().filter(|_| name != "storage" || OTHERS.contains(&entity.as_str()))
+            {
+                assert!(rows.contains(figure), "explain says {figure:?}: {text}\n{rows}");
+                compared += 1;
+            }
+        }
+    }
+    assert_eq!(compared, 19, "every figure is found: 7 ends, 7 odds, 5 sizes");
+}
+
+/// The figures of a fact that the document repeats, as it writes them.
+fn figures(name: &str, text: &str) -> Vec<String> {
+    let until = |rest: &str, end: &str| rest.split(end).next().unwrap().to_owned();
+    match name {
+        "life" => vec![until(text.strip_prefix("lasts until ").unwrap(), ",")],
+        "uniqueness" => {
+            text.split("1 in ").skip(1).map(|odds| format!("1 in {}", until(&until(odds, " ("), ";"))).collect()
+        }
+        "storage" => {
+            let (key, index) = text.split_once(" bytes a row, about ").unwrap();
+            vec![format!("| {key} | {}", until(index, " an index"))]
+        }
+        _ => Vec::new(),
+    }
 }
 
 /// The names of all properties in a JSON Schema.
@@ -350,8 +407,8 @@ fn try_config(block: &Block<'_>) -> Option<String> {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("mintage.toml"), &text).unwrap();
     let output = Command::new(env!("CARGO_BIN_EXE_mintage")).arg("check").current_dir(folder.path()).output().unwrap();
-    (!output.status.success())
-        .then(|| format!("`mintage check` refuses this config:\n{}\n{text}", String::from_utf8_lossy(&output.stderr)))
+    let told = String::from_utf8_lossy(&output.stdout);
+    (!output.status.success()).then(|| format!("`mintage check` refuses this config:\n{told}\n{text}"))
 }
 
 /// Whether the library includes a document as documentation.

@@ -189,8 +189,7 @@ impl WorkerRow {
 
 /// Which worker id a claim takes: the one wanted, else an idle one before one whose last window is not over, else the lowest.
 ///
-/// `rows` are the workers claimed so far, in any order; ids of the block without a row count as unused. A store with many
-/// rows may pass those that could win, as long as it passes every row the choice names.
+/// `rows` are all the workers claimed so far, in any order; ids of the block without a row count as unused.
 ///
 /// # Errors
 /// `NoFreeWorker` with the time from which one is free; `Conflict` where the id insisted on is held; `Refused` where it lies
@@ -204,6 +203,30 @@ pub fn choose(
     now_ms: u64,
 ) -> Result<u32, StoreError> {
     let block = pool.block_start..pool.block_start + pool.block_len;
+    choose_among(pool, rows, lowest_unused(&block, rows), which, holder, terms, now_ms)
+}
+
+/// [`choose`] for a store with too many rows to load: it loads those that can win, and finds out by itself which id of the
+/// block is the lowest without a row.
+///
+/// `candidates` must hold the row of the id that `which` names, the rows whose holder is `holder.previous`, of the free rows
+/// the first by (floor after now, worker id), and the row that is free earliest, as far as each exists. A row is free from
+/// the latest of: its expiry, unless it has no holder or that is `holder.previous`; `free_after_ms`; and the higher of its
+/// and the pool's floor less `max_ahead_ms`. Revoked rows never are. A wrong selection costs a claim, never a duplicate.
+///
+/// # Errors
+/// As [`choose`].
+pub fn choose_among(
+    pool: &PoolRow,
+    candidates: &[WorkerRow],
+    unused: Option<u32>,
+    which: WorkerChoice,
+    holder: &Holder,
+    terms: &LeaseTerms,
+    now_ms: u64,
+) -> Result<u32, StoreError> {
+    let block = pool.block_start..pool.block_start + pool.block_len;
+    let rows = candidates;
     let row_of = |worker: u32| rows.iter().find(|row| row.worker == worker).cloned().unwrap_or(WorkerRow::unused(worker));
     if let WorkerChoice::Exactly(worker) | WorkerChoice::Prefer(worker) = which {
         if !block.contains(&worker) {
@@ -246,8 +269,7 @@ pub fn choose(
         .filter(|row| block.contains(&row.worker))
         .filter(|row| row.free_at_ms(pool, holder, terms).is_some_and(|free_at| free_at <= now_ms))
         .min_by_key(|row| (row.floor_ms.max(pool.floor_min_ms) > now_ms, row.worker));
-    let unused = floor_min_passed.then(|| lowest_unused(&block, rows)).flatten();
-    let winner = match (best_row, unused) {
+    let winner = match (best_row, unused.filter(|_| floor_min_passed)) {
         (Some(row), Some(unused)) => {
             let row_waits = row.floor_ms.max(pool.floor_min_ms) > now_ms;
             let unused_waits = pool.floor_min_ms > now_ms;
@@ -262,7 +284,7 @@ pub fn choose(
             .filter(|row| block.contains(&row.worker))
             .filter_map(|row| row.free_at_ms(pool, holder, terms))
             .collect();
-        if lowest_unused(&block, rows).is_some() {
+        if unused.is_some() {
             free_at.push(pool.floor_min_ms.saturating_sub(terms.max_ahead_ms));
         }
         let earliest = free_at.into_iter().min();
@@ -296,10 +318,10 @@ fn lowest_unused(block: &Range<u32>, rows: &[WorkerRow]) -> Option<u32> {
 
 /// CLAIM: grants `row` a window of its own that starts at or after everything granted before.
 ///
-/// The row must be one that [`choose`] named in the same transaction.
+/// The row must be that of the id which [`choose`] named in the same transaction.
 ///
 /// # Errors
-/// `Corrupt` when the store's clock or the row is beyond reason.
+/// `Conflict` when it is another one, which is not free; `Corrupt` when the store's clock or the row is beyond reason.
 pub fn claim(
     pool: &mut PoolRow,
     row: &mut WorkerRow,
@@ -308,6 +330,12 @@ pub fn claim(
     terms: &LeaseTerms,
     now_ms: u64,
 ) -> Result<(Lease, Grant), StoreError> {
+    if row.free_at_ms(pool, holder, terms).is_none_or(|free_at| free_at > now_ms) {
+        return Err(StoreError::new(
+            StoreErrorKind::Conflict,
+            format!("worker id {} is held or resting: the choice was made from other rows, ask again", row.worker),
+        ));
+    }
     let start = row.floor_ms.max(pool.floor_min_ms).max(now_ms);
     let end = start.saturating_add(terms.window_ms);
     if end > TIME_MAX_MS {

@@ -7,8 +7,8 @@ use mintage_core::{
 };
 use sqlx::sqlite::{SqliteConnection, SqliteRow};
 
-use super::{READ, SqliteStore, WRITE, error::Fault, read};
-use crate::rules::{self, Sound};
+use super::{READ, SqliteStore, WRITE, candidates::Claim, error::Fault, read};
+use crate::{rules, sound::Sound};
 
 #[async_trait]
 impl LeaseStore for SqliteStore {
@@ -96,11 +96,9 @@ async fn acquire(
         None => rules::new_region(pool, regions.iter().map(|(region, row)| (region.as_str(), row)))?,
     };
     row.admits(pool, terms)?;
-    // All rows of the pool, so that the choice is made by the protocol alone. There are as many as ids were ever in use at
-    // once.
-    let workers = workers(conn, &pool.name, &pool.region).await?;
-    let worker = protocol::choose(&row, &workers, which, holder, terms, now_ms)?;
-    let known = workers.into_iter().find(|known| known.worker == worker);
+    let worker = Claim { pool, row: &row, which, holder, terms, now_ms }.choose(conn).await?;
+    // Read again by its number: however the choice was made, the row that is claimed is the one that is there.
+    let known = worker_row(conn, &pool.name, &pool.region, worker).await?;
     let mut claimed = known.unwrap_or_else(|| WorkerRow::unused(worker));
     let (lease, grant) = protocol::claim(&mut row, &mut claimed, pool, holder, terms, now_ms)?;
     put_pool(conn, &pool.name, &pool.region, &row).await?;
@@ -260,7 +258,7 @@ async fn worker_row(
     row.as_ref().map(worker_of).transpose()
 }
 
-fn worker_of(row: &SqliteRow) -> Result<WorkerRow, Fault> {
+pub(super) fn worker_of(row: &SqliteRow) -> Result<WorkerRow, Fault> {
     let worker = WorkerRow {
         worker: read::small(row, "worker")?,
         inc: read::number(row, "inc")?,
@@ -279,7 +277,12 @@ fn worker_of(row: &SqliteRow) -> Result<WorkerRow, Fault> {
     Ok(worker)
 }
 
-async fn put_worker(conn: &mut SqliteConnection, pool: &str, region: &str, row: &WorkerRow) -> Result<(), Fault> {
+pub(super) async fn put_worker(
+    conn: &mut SqliteConnection,
+    pool: &str,
+    region: &str,
+    row: &WorkerRow,
+) -> Result<(), Fault> {
     sqlx::query(
         "INSERT OR REPLACE INTO mintage_worker (pool, region, worker, inc, epoch, holder, instance, start_ms, floor_ms,
                                                 expires_ms, free_after_ms, revoked, holder_clock_ms, renewed_ms)

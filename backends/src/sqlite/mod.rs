@@ -7,6 +7,7 @@
 //! There is one connection. It is taken out of its slot for a call and put back only after a clean end of the transaction,
 //! so that a call that fails or is cut off closes it, and SQLite takes the open transaction back.
 
+mod candidates;
 mod error;
 mod format;
 mod lease;

@@ -7,7 +7,10 @@ use mintage_core::{IdRange, IdempotencyKey, RangeStore, Sequence, SequenceRow, S
 use sqlx::sqlite::{SqliteConnection, SqliteRow};
 
 use super::{READ, SqliteStore, WRITE, error::Fault, read};
-use crate::rules::{self, ANSWERS_KEPT_MS, Answer, Sound, corrupt};
+use crate::{
+    rules::{self, ANSWERS_KEPT_MS, Answer, corrupt},
+    sound::Sound,
+};
 
 #[async_trait]
 impl RangeStore for SqliteStore {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use mintage_core::{
     Format, IdempotencyKey, Lease, ManualClock, Sequence, StoreErrorKind, WorkerChoice,
     plugin::Backend,
+    protocol::HISTORY_KEPT_MS,
     testkit::store::{self, Trial},
 };
 
@@ -20,6 +21,7 @@ on_disk!(
     a_call_that_waits_too_long_is_cut_off,
     an_unusable_format_is_not_recorded,
     an_answer_to_a_key_lives_for_a_day,
+    history_is_kept_for_400_days,
 );
 
 async fn two_handles_share_one_store(url: &str) {
@@ -210,7 +212,8 @@ async fn a_missing_folder_is_refused_by_name(url: &str) {
 async fn a_call_that_waits_too_long_is_cut_off(url: &str) {
     let folder = tempfile::tempdir().unwrap();
     let clock = ManualClock::at(NOW_MS);
-    let ranges = open_within(url, folder.path(), &clock, 300).await.unwrap().ranges.unwrap();
+    let store = open_within(url, folder.path(), &clock, 2_000).await.unwrap();
+    let (ranges, leases, _) = parts(&store);
     let sequence = Sequence::new("orders", 1);
     ranges.create(&sequence).await.unwrap();
     let first = ranges.allocate(&sequence, count(10), None).await.unwrap();
@@ -225,8 +228,11 @@ async fn a_call_that_waits_too_long_is_cut_off(url: &str) {
         let answer = tokio::time::timeout(std::time::Duration::from_secs(20), call).await.expect("cut off").unwrap();
         let error = answer.unwrap_err();
         assert_eq!(error.kind(), StoreErrorKind::Unavailable, "{error}");
-        assert!(error.to_string().contains("300 ms"), "{error}");
+        assert!(error.to_string().contains("2000 ms"), "{error}");
     }
+    // A worker id that cannot be asked for is an error, never a default.
+    let error = leases.acquire(&pool("main", 0..4), WorkerChoice::Any, &holder(1), &terms()).await.unwrap_err();
+    assert_eq!(error.kind(), StoreErrorKind::Unavailable, "{error}");
     lock.let_go().await;
     let next = ranges.allocate(&sequence, count(10), None).await.unwrap();
     assert_disjoint(vec![first, next]);
@@ -256,6 +262,21 @@ async fn an_answer_to_a_key_lives_for_a_day(url: &str) {
     clock.advance(1);
     let later = ranges.allocate(&sequence, count(10), Some(&key)).await.unwrap();
     assert_disjoint(vec![first, later]);
+}
+
+async fn history_is_kept_for_400_days(url: &str) {
+    let folder = tempfile::tempdir().unwrap();
+    let clock = ManualClock::at(NOW_MS);
+    let leases = open(url, folder.path(), &clock).await.unwrap().leases.unwrap();
+    let pool = pool("main", 0..1);
+    for nth in 0..3 {
+        // The second claim comes when the first window has been over for 400 days to the millisecond; the third one later.
+        clock.step_to(NOW_MS + nth * (60_000 + HISTORY_KEPT_MS) + nth / 2);
+        let who = holder(u32::try_from(nth).unwrap());
+        leases.acquire(&pool, WorkerChoice::Any, &who, &terms()).await.unwrap();
+        let first = leases.history(&pool, NOW_MS).await.unwrap();
+        assert_eq!(first.len(), usize::from(nth < 2), "claim {nth}: {first:?}");
+    }
 }
 
 /// The store's lock, taken by somebody who does not let go.

@@ -1,5 +1,6 @@
 //! The stores of this crate under the laws of the test kit, and under what only stores on disk go through: several processes,
 //! kill -9, restarts, full disks, foreign files, clocks set back.
+#![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
 mod contract;
 mod disk;

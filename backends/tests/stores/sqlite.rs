@@ -199,6 +199,8 @@ async fn senseless_values_are_corrupt() {
         let (sequence, key) = (Sequence::new("orders", 1), IdempotencyKey::new("request-1").unwrap());
         let error = if sql.contains("_sequence") || sql.contains("_range_key") {
             store.allocate(&sequence, count(10), Some(&key)).await.map(drop)
+        } else if sql.contains("_worker SET") {
+            store.leases(&pool("main", 0..4)).await.map(drop)
         } else if sql.contains("_format") {
             store.pin("events", &mintage_core::Format::of("snowflake")).await
         } else {
@@ -248,7 +250,7 @@ async fn a_database_that_was_deleted_or_replaced_while_open_is_not_used() {
     assert!(error.to_string().contains("replaced"), "{error}");
 }
 
-/// The rows of a whole 16-bit pool are read by one claim: it must stay far below any timeout.
+/// Of 65536 rows a claim reads the few that can win.
 #[tokio::test]
 async fn a_claim_from_a_full_16_bit_pool_finds_the_one_free_id() {
     let folder = tempfile::tempdir().unwrap();
@@ -265,16 +267,7 @@ async fn a_claim_from_a_full_16_bit_pool_finds_the_one_free_id() {
          FROM mintage_worker, ids WHERE id <> 40000",
     )
     .await;
-    let t = std::time::Instant::now();
     let lease = store.acquire(&pool, WorkerChoice::Any, &holder(1), &terms()).await.unwrap();
-    println!("MEASURED 65536 rows {:?}", t.elapsed());
-    let p2 = crate::pool("p2", 0..1024);
-    for i in 0..1024 {
-        store.acquire(&p2, WorkerChoice::Any, &holder(i), &terms()).await.unwrap();
-        if i % 256 == 0 || i == 1023 {
-            println!("MEASURED {i} {:?}", t.elapsed());
-        }
-    }
     assert_eq!(lease.worker, 40_000);
     let full = store.acquire(&pool, WorkerChoice::Any, &holder(2), &terms()).await.unwrap_err();
     assert_eq!(full.kind(), StoreErrorKind::NoFreeWorker, "{full}");

@@ -3,6 +3,9 @@
 //! The standby range is the successor of the current one, so going over to it is one compare-and-swap, and there is no
 //! moment in which both look empty. Ranges come in at the far end only, under the lock that closing takes: a range is either
 //! sealed with the others or handed back to whoever fetched it.
+//!
+//! Minting allocates nothing, going over to the standby included; only the first mint of each thread lets `arc_swap` allocate
+//! that thread's slot, once.
 
 use std::{
     iter::successors,

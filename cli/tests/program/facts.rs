@@ -1,0 +1,184 @@
+//! `mintage check`, `explain`, `schema` and `completions`.
+
+use std::process::{Command, Stdio};
+
+use mintage::{
+    Config,
+    core::plugin::{Setting, Value as Configured},
+};
+use serde_json::{Map, Number, Value, json};
+
+use crate::folder::{Folder, SHIPPED, finish, skip};
+
+/// Four faults and a warning, none in the order of its kind.
+const WRONG: &str = "\
+version = 1
+[entities.orders]
+scheme = \"segmnt\"
+[entities.users]
+scheme = \"uuidv7\"
+colour = \"red, blue\"
+public = { form = \"token\", prefix = \"usr\" }
+[entities.events]
+scheme = \"snowflake\"
+epoch = \"2026-01-01T00:00:00Z\"
+layout = { time = 41, worker = 12, sequence = 12 }
+worker = { pool = \"mian\" }
+[workers.main]
+[stores.main]
+url = \"sqlite:mintage.db\"
+";
+
+#[test]
+fn a_good_config_is_summed_up() {
+    let folder = Folder::shipped();
+    let ran = folder.run(&["check"]).expect(0);
+    assert!(ran.out.contains("1024 workers × 4 096 000 ids/s, lasts until 2095-09-07"), "{ran:?}");
+    for name in ["users", "orders", "events", "documents", "uploads", "stores.main"] {
+        assert!(ran.lines().iter().any(|line| line.starts_with(name)), "{name}: {ran:?}");
+    }
+    let warnings: Vec<&str> = ran.err.lines().collect();
+    assert!(warnings.len() == 2 && warnings.iter().all(|line| line.contains("warning: mintage.toml:")), "{ran:?}");
+    assert!(!folder.path("mintage.db").exists(), "nothing is opened");
+    let listed = folder.run(&["check", "-o", "json"]).expect(0).json();
+    let severities: Vec<&Value> = listed.as_array().unwrap().iter().map(|problem| &problem["severity"]).collect();
+    assert_eq!(severities, ["warning", "warning"]);
+}
+
+#[test]
+fn every_fault_is_listed_by_place() {
+    let folder = Folder::with(WRONG);
+    let ran = folder.run(&["check"]).expect(1).says("problems to mend");
+    let mut places = Vec::new();
+    for line in ran.lines() {
+        let (place, rest) = line.split_once(' ').unwrap();
+        let (path, message) = rest.split_once(": ").unwrap();
+        let [file, row, column] = place.split(':').collect::<Vec<_>>()[..] else { panic!("{line}") };
+        assert!(file == "mintage.toml" && path.starts_with("entities.") && !message.is_empty(), "{line}");
+        places.push((row.parse::<u32>().unwrap(), column.parse::<u32>().unwrap()));
+    }
+    assert_eq!(places.iter().map(|(row, _)| *row).collect::<Vec<_>>(), [3, 6, 11, 12], "{ran:?}");
+    assert!(places.is_sorted());
+    for told in ["did you mean \"segment\"", "colour", "41+12+12 is 65 bits, 63 at most", "did you mean \"main\""] {
+        assert!(ran.out.contains(told), "{told}: {ran:?}");
+    }
+    // The others refuse with the same list.
+    for args in [&["new", "users"][..], &["explain", "users"], &["at", "users", "2026-11-30T09:15:02Z"], &["inspect", "5"]] {
+        let refused = folder.run(args).expect(2);
+        assert!(ran.lines().iter().all(|line| refused.err.contains(line)), "{refused:?}");
+    }
+}
+
+#[test]
+fn faults_come_as_json_and_csv() {
+    let folder = Folder::with(WRONG);
+    let listed = folder.run(&["check", "-o", "json"]).expect(1).json();
+    let problems = listed.as_array().unwrap();
+    let first = &problems[0];
+    assert_eq!((&first["path"], &first["line"]), (&json!("entities.orders.scheme"), &json!(3)));
+    assert!(first["column"].is_u64() && first["severity"] == "error" && first["message"].is_string(), "{first}");
+    let severities: Vec<&str> = problems.iter().map(|problem| problem["severity"].as_str().unwrap()).collect();
+    assert_eq!(severities, ["error", "error", "error", "error", "warning", "warning"][..severities.len()], "{listed}");
+    let csv = folder.run(&["check", "-o", "csv"]).expect(1);
+    let lines = csv.lines();
+    assert_eq!(lines[0], "severity,line,column,path,message");
+    assert_eq!(lines.len(), problems.len() + 1);
+    assert!(lines[1].starts_with("error,3,1,entities.orders.scheme,\"no scheme \"\"segmnt\"\""), "{csv:?}");
+}
+
+#[test]
+fn what_is_not_toml_is_a_fault_with_a_place() {
+    let folder = Folder::with("version = 1\n[entities.a\nscheme = \"x\n");
+    let ran = folder.run(&["check"]).expect(1);
+    assert!(ran.out.starts_with("mintage.toml:2:"), "{ran:?}");
+    let listed = folder.run(&["check", "-o", "json"]).expect(1).json();
+    assert_eq!(listed[0]["line"], 2);
+    folder.run(&["new", "a"]).expect(2).says("mintage.toml:2:");
+    for (text, told) in [(&b"version = 1\nrealm = \"\xe9\"\n"[..], "not UTF-8 in line 2"), (b"", "version")] {
+        folder.write("mintage.toml", text);
+        folder.run(&["new", "a"]).expect(2).says(told);
+    }
+    folder.write("mintage.toml", vec![b'#'; 2_000_000]);
+    folder.run(&["check"]).expect(2).says("larger than");
+}
+
+#[test]
+fn explain_tells_what_the_settings_mean() {
+    let folder = Folder::with(&format!("{SHIPPED}\n[entities.tokens]\nscheme = \"uuidv4\"\n"));
+    for (entity, figures) in [
+        ("users", &["uuidv7", "1 in 1.2 million", "to the millisecond", "16 bytes a row"][..]),
+        ("documents", &["ulid", "1 in 77 million", "16 bytes a row"]),
+        ("uploads", &["ksuid", "2150-06-19", "to the second", "20 bytes a row"]),
+        ("tokens", &["uuidv4", "1 in 10^10", "shows nothing", "order"]),
+        ("events", &["snowflake", "1024 workers × 4 096 000 ids/s", "2095-09-07", "8 bytes a row", "JavaScript"]),
+        ("orders", &["segment", "9223372036854775807", "1000 numbers", "when 200 of them are left", "8 bytes a row"]),
+    ] {
+        let ran = folder.run(&["explain", entity]).expect(0);
+        for figure in figures {
+            assert!(ran.out.contains(figure), "{entity}: {figure} is missing in {ran:?}");
+        }
+        let json = folder.run(&["explain", entity, "-o", "json"]).expect(0).json();
+        assert_eq!((&json["entity"], &json["scheme"]), (&json!(entity), &json!(figures[0])));
+        let facts = json["facts"].as_array().unwrap();
+        assert!(facts.iter().all(|fact| ran.out.contains(fact["text"].as_str().unwrap())), "{json}");
+        let csv = folder.run(&["explain", entity, "-o", "csv"]).expect(0);
+        assert_eq!((csv.lines()[0], csv.lines().len()), ("name,text", facts.len() + 1));
+    }
+    let end = folder.run(&["explain", "events", "-o", "json"]).expect(0).json();
+    let life = end["facts"].as_array().unwrap().iter().find(|fact| fact["name"] == "life").unwrap();
+    assert_eq!(life["at"], "2095-09-07T15:47:35.551Z");
+}
+
+/// A config as the JSON that editors check against the schema.
+fn as_json(value: &Configured) -> Value {
+    match value {
+        Configured::Text(text) | Configured::Time(text) => json!(text),
+        Configured::Integer(number) => json!(number),
+        Configured::Fraction(number) => Number::from_f64(*number).map_or(Value::Null, Value::Number),
+        Configured::Flag(flag) => json!(flag),
+        Configured::List(items) => items.iter().map(|item| as_json(&item.value)).collect(),
+        Configured::Table(table) => tables_as_json(table),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn tables_as_json(table: &[(String, Setting)]) -> Value {
+    Value::Object(table.iter().map(|(name, setting)| (name.clone(), as_json(&setting.value))).collect::<Map<_, _>>())
+}
+
+#[test]
+fn the_schema_is_one_and_takes_what_the_program_takes() {
+    let schema = Folder::empty().run(&["schema"]).expect(0).json();
+    assert_eq!(schema["$schema"], "http://json-schema.org/draft-07/schema#");
+    assert!(jsonschema::draft7::meta::is_valid(&schema));
+    let validator = jsonschema::draft7::new(&schema).unwrap();
+    let config = |text: &str| tables_as_json(Config::parse(text, "mintage.toml").unwrap().settings());
+    let shipped = config(SHIPPED);
+    let faults: Vec<String> = validator.iter_errors(&shipped).map(|error| error.to_string()).collect();
+    assert!(faults.is_empty(), "{faults:?}");
+    assert!(!validator.is_valid(&config(WRONG)));
+    assert!(!validator.is_valid(&config(&SHIPPED.replace("refill_at", "refil_at"))));
+}
+
+#[test]
+fn completions_are_taken_by_the_shell() {
+    let folder = Folder::empty();
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let script = folder.run(&["completions", shell]).expect(0);
+        assert!(script.out.contains("inspect") && script.out.contains("explain"), "{shell}");
+    }
+    folder.run(&["completions", "tcsh"]).expect(2);
+    if Command::new("bash").arg("--version").stdout(Stdio::null()).status().is_err() {
+        return skip("completions_are_taken_by_the_shell", "there is no bash");
+    }
+    folder.write("completions", folder.run(&["completions", "bash"]).out);
+    let bash = Command::new("bash")
+        .args(["--norc", "-c", "set -e; . ./completions; complete -p mintage"])
+        .current_dir(folder.path(""))
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let told = finish(bash);
+    assert!(told.status.success() && String::from_utf8_lossy(&told.stdout).contains("mintage"), "{told:?}");
+}
