@@ -280,13 +280,15 @@ impl FormatStore for Journal {
 
     async fn pin(&self, entity: &str, format: &Format) -> Result<(), StoreError> {
         let mut book = self.book();
-        match book.formats.get(entity) {
-            Some(recorded) => format.agrees_with(&recorded.parse()?, entity),
-            None => {
-                let entry = Entry::Format { entity: entity.to_owned(), format: format.to_string() };
-                self.write(&mut book, vec![entry])
+        if let Some(recorded) = book.formats.get(entity) {
+            let recorded = recorded.parse()?;
+            format.agrees_with(&recorded, entity)?;
+            if !format.grows_beyond(&recorded) {
+                return Ok(());
             }
         }
+        let entry = Entry::Format { entity: entity.to_owned(), format: format.to_string() };
+        self.write(&mut book, vec![entry])
     }
 }
 

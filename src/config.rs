@@ -32,7 +32,7 @@ mod tree;
 mod words;
 
 pub use environment::Environment;
-pub use model::{Checked, EntityConfig, LeaseTimes, PoolConfig, StoreConfig};
+pub use model::{Checked, EntityConfig, KeyConfig, KeyPlace, LeaseTimes, PoolConfig, StoreConfig};
 pub use problems::{ConfigErrors, Problems};
 pub use schema::schema;
 

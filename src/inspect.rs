@@ -13,7 +13,7 @@ use mintage_schemes::{
 };
 use serde_json::{Map, Value, json};
 
-use crate::time;
+use crate::{public::PublicForm, time};
 
 /// How far ahead of our clock an id's time may be before it counts as the future: clocks of a fleet differ by less.
 const SKEW_MS: i64 = 5 * 60 * 1000;
@@ -155,6 +155,12 @@ impl Inspector {
 }
 
 impl Inspection {
+    /// Adds a reading that was opened with a key: nothing else is as certain.
+    pub(crate) fn opened(&mut self, candidate: Candidate) {
+        self.candidates.retain(|other| other.entity != candidate.entity || other.id != candidate.id);
+        self.candidates.push(candidate);
+    }
+
     /// Adds what the stores know: who held the worker id then, and how far the sequence has come.
     pub(crate) fn corroborate(&mut self, index: usize, minted_by: Vec<Grant>, next: Option<u64>) {
         let Some(candidate) = self.candidates.get_mut(index) else { return };
@@ -199,6 +205,19 @@ impl Inspection {
 }
 
 impl Candidate {
+    /// A public id of `entity`. Forms that authenticate leave no doubt; the others open a lot.
+    pub(crate) fn public(entity: &str, scheme: &str, id: AnyId, anatomy: Anatomy, form: &PublicForm, forgiven: bool) -> Self {
+        let mut candidate = Self::new(scheme, id, anatomy);
+        candidate.entity = Some(entity.to_owned());
+        let certain = form.authenticates();
+        candidate.reasons.push(format!("a public {} of {entity}, opened with its key: {}", form.name(), form.label()));
+        if forgiven {
+            candidate.reasons.push("written as people write: case, spaces or look-alikes were put right".to_owned());
+        }
+        candidate.rank = if certain { 100 } else { 70 };
+        candidate
+    }
+
     fn new(scheme: &str, id: AnyId, anatomy: Anatomy) -> Self {
         let spellings = spellings(id, &anatomy);
         Self {

@@ -8,6 +8,9 @@ mod instance;
 mod keeper;
 mod minter;
 mod registry;
+pub mod public;
+mod public_id;
+mod publish;
 pub mod time;
 mod witness;
 
@@ -16,7 +19,8 @@ pub use config::{Config, ConfigErrors, Environment};
 pub use id::{Entity, Id, Kind, kind, raw};
 pub use inspect::{Candidate, Inspection, Inspector, role_name};
 pub use keeper::LeaseHealth;
-pub use minter::{AnyMinter, Minter};
+pub use minter::{AcceptError, AnyMinter, Minter};
+pub use public_id::PublicId;
 pub use registry::{BuildError, MinterError, Registry, RegistryBuilder};
 pub use witness::Witness;
 

@@ -4,7 +4,11 @@ use std::{fmt, marker::PhantomData, sync::Arc};
 
 use mintage_core::{Anatomy, AnyId, AnyScheme, IdBits, IdScheme, MintError, ParseError, ReadyError, SchemeInfo};
 
-use crate::{Entity, Id, Kind, registry::Core};
+use crate::{
+    Entity, Id, Kind, PublicId,
+    public::{Codec, EncodeError, PublicIdCodec, PublicIdError, PublicText},
+    registry::Core,
+};
 
 /// How often `mint_ready` goes round when others drain what it waited for, before it gives the caller its error.
 const ROUNDS_MAX: u32 = 1_000;
@@ -12,6 +16,7 @@ const ROUNDS_MAX: u32 = 1_000;
 /// Mints the ids of one entity. Cheap to clone, safe to share.
 pub struct Minter<E: Entity> {
     scheme: Arc<dyn IdScheme<Bits = <E::Kind as Kind>::Bits>>,
+    codec: Option<Arc<Codec>>,
     /// Keeps the registry's tasks alive as long as somebody can mint.
     core: Arc<Core>,
     entity: PhantomData<fn() -> E>,
@@ -22,12 +27,17 @@ pub struct Minter<E: Entity> {
 pub struct AnyMinter {
     name: String,
     scheme: AnyScheme,
+    codec: Option<Arc<Codec>>,
     _core: Arc<Core>,
 }
 
 impl<E: Entity> Minter<E> {
-    pub(crate) fn new(scheme: Arc<dyn IdScheme<Bits = <E::Kind as Kind>::Bits>>, core: Arc<Core>) -> Self {
-        Self { scheme, core, entity: PhantomData }
+    pub(crate) fn new(
+        scheme: Arc<dyn IdScheme<Bits = <E::Kind as Kind>::Bits>>,
+        codec: Option<Arc<Codec>>,
+        core: Arc<Core>,
+    ) -> Self {
+        Self { scheme, codec, core, entity: PhantomData }
     }
 
     /// Makes one id, in nanoseconds: it never waits and does no I/O.
@@ -89,6 +99,78 @@ impl<E: Entity> Minter<E> {
         self.scheme.range_at(from_ms, to_ms).map(|(first, last)| (Id::from_bits(first), Id::from_bits(last)))
     }
 
+    /// The public id of `id`: the only form in which it may leave the house.
+    ///
+    /// # Errors
+    /// [`PublicIdError::Encode`]: the config gives the entity no public form, or the id does not fit it. Never the raw id.
+    pub fn publish(&self, id: Id<E>) -> Result<PublicId<E>, PublicIdError> {
+        self.publish_for(id, b"")
+    }
+
+    /// As [`publish`](Self::publish), bound to `context`, such as a tenant: it opens with the same context only.
+    ///
+    /// # Errors
+    /// As there; also where the form takes no context.
+    pub fn publish_for(&self, id: Id<E>, context: &[u8]) -> Result<PublicId<E>, PublicIdError> {
+        codec(self.codec.as_ref())?.encode(id.bits().to_any(), context).map(PublicId::new)
+    }
+
+    /// Opens a public id.
+    ///
+    /// # Errors
+    /// [`PublicIdError::Malformed`]: a bad request. [`PublicIdError::Rejected`]: answer exactly as if nothing was found;
+    /// it is one value at one cost, whatever the cause.
+    pub fn resolve(&self, text: impl AsRef<str>) -> Result<Id<E>, PublicIdError> {
+        self.resolve_for(text, b"")
+    }
+
+    /// Opens a public id that was bound to `context`.
+    ///
+    /// # Errors
+    /// As [`resolve`](Self::resolve).
+    pub fn resolve_for(&self, text: impl AsRef<str>, context: &[u8]) -> Result<Id<E>, PublicIdError> {
+        opened(codec(self.codec.as_ref())?.decode(text.as_ref(), context)?)
+    }
+
+    /// Opens what a person typed: puts right case, spaces, hyphens and look-alikes first. For support desks only.
+    ///
+    /// # Errors
+    /// As [`resolve`](Self::resolve).
+    pub fn resolve_human(&self, typed: &str) -> Result<Id<E>, PublicIdError> {
+        opened(codec(self.codec.as_ref())?.decode_human(typed, b"")?)
+    }
+
+    /// Opens a text that was given out before its id was reissued under another key. Answer "revoked", never the row.
+    ///
+    /// # Errors
+    /// As [`resolve`](Self::resolve): also for every text that is valid at present.
+    pub fn resolve_legacy(&self, text: &str) -> Result<Id<E>, PublicIdError> {
+        opened(codec(self.codec.as_ref())?.decode_legacy(text, b"")?)
+    }
+
+    /// Checks an id that a client made itself, `now_ms` being our clock in Unix ms: of this scheme, and neither from the
+    /// future nor from before the scheme began.
+    ///
+    /// # Errors
+    /// [`AcceptError`] says which. An id that passes may still exist already: only a unique index knows.
+    pub fn accept(&self, raw: <E::Kind as Kind>::Raw, now_ms: u64) -> Result<Id<E>, AcceptError> {
+        let bits = E::Kind::from_raw(raw)?;
+        let mut text = String::new();
+        // Writing into a String cannot fail; what the scheme does not read back is none of its ids.
+        let _ = self.scheme.format(bits, &mut text);
+        let bits = self.scheme.parse(&text)?;
+        if let Some(made) = self.scheme.anatomy(bits).time {
+            let ahead_ms = made.unix_ms.saturating_sub(i64::try_from(now_ms).unwrap_or(i64::MAX));
+            if ahead_ms > ACCEPT_SKEW_MS {
+                return Err(AcceptError::Future { ahead_ms });
+            }
+            if made.unix_ms < ACCEPT_FROM_MS {
+                return Err(AcceptError::Past { unix_ms: made.unix_ms });
+            }
+        }
+        Ok(Id::from_bits(bits))
+    }
+
     /// Name, width and order of the scheme behind it.
     pub fn info(&self) -> &SchemeInfo {
         self.scheme.info()
@@ -97,7 +179,12 @@ impl<E: Entity> Minter<E> {
 
 impl<E: Entity> Clone for Minter<E> {
     fn clone(&self) -> Self {
-        Self { scheme: Arc::clone(&self.scheme), core: Arc::clone(&self.core), entity: PhantomData }
+        Self {
+            scheme: Arc::clone(&self.scheme),
+            codec: self.codec.clone(),
+            core: Arc::clone(&self.core),
+            entity: PhantomData,
+        }
     }
 }
 
@@ -108,8 +195,8 @@ impl<E: Entity> fmt::Debug for Minter<E> {
 }
 
 impl AnyMinter {
-    pub(crate) fn new(name: String, scheme: AnyScheme, core: Arc<Core>) -> Self {
-        Self { name, scheme, _core: core }
+    pub(crate) fn new(name: String, scheme: AnyScheme, codec: Option<Arc<Codec>>, core: Arc<Core>) -> Self {
+        Self { name, scheme, codec, _core: core }
     }
 
     /// The entity.
@@ -159,6 +246,14 @@ impl AnyMinter {
         })
     }
 
+    /// The public text of an id, as [`Minter::publish_for`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn publish(&self, id: AnyId, context: &[u8]) -> Result<PublicText, PublicIdError> {
+        codec(self.codec.as_ref())?.encode(id, context)
+    }
+
     /// The text of an id, as [`Minter::text`]; `None` if the id has another width.
     pub fn text(&self, id: AnyId) -> Option<String> {
         self.scheme.format(id)
@@ -185,6 +280,41 @@ async fn mint_many<B: IdBits>(scheme: &dyn IdScheme<Bits = B>, count: usize) -> 
 
 fn any_ids<B: IdBits>(ids: Vec<B>) -> Vec<AnyId> {
     ids.into_iter().map(IdBits::to_any).collect()
+}
+
+/// How far ahead of our clock a client's may be.
+const ACCEPT_SKEW_MS: i64 = 60_000;
+/// 2010-01-01: no scheme here is older, so an id that says so was made up.
+const ACCEPT_FROM_MS: i64 = 1_262_304_000_000;
+
+/// Why an id that a client made is not taken.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum AcceptError {
+    /// It is no id of this entity's scheme.
+    #[error("no id of this entity: {0}")]
+    Parse(#[from] ParseError),
+    /// It carries a time that is still to come.
+    #[error("its time lies {ahead_ms} ms ahead of our clock: the client's clock is wrong, or the id was made up")]
+    Future {
+        /// How far, in milliseconds.
+        ahead_ms: i64,
+    },
+    /// It carries a time before ids of this kind existed.
+    #[error("its time, {unix_ms} ms since 1970, lies before ids of this kind existed: it was made up")]
+    Past {
+        /// Unix milliseconds.
+        unix_ms: i64,
+    },
+}
+
+fn codec(codec: Option<&Arc<Codec>>) -> Result<&Codec, PublicIdError> {
+    codec.map(Arc::as_ref).ok_or(PublicIdError::Encode(EncodeError::NoForm))
+}
+
+fn opened<E: Entity>(id: AnyId) -> Result<Id<E>, PublicIdError> {
+    // A codec of this entity opens ids of its width.
+    IdBits::from_any(id).map(Id::from_bits).ok_or(PublicIdError::Internal)
 }
 
 /// Whether `ready` can help.

@@ -23,6 +23,8 @@ use crate::{
     config::{Checked, Config, ConfigErrors, EntityConfig, Environment, PoolConfig},
     instance,
     keeper::{Keeper, KeeperPlan, LeaseHealth},
+    public::{Codec, FormError, KeyError, KeySource},
+    publish::{self, Rings, keys_of, record_name},
 };
 
 /// Mints, decodes and gives back. Dropping it without [`close`](Self::close) costs gaps, never repeats.
@@ -42,7 +44,9 @@ pub(crate) struct Core {
 struct Parts {
     checked: Checked,
     schemes: BTreeMap<String, AnyScheme>,
+    codecs: BTreeMap<String, Arc<Codec>>,
     keepers: Vec<Keeper>,
+    notices: Vec<String>,
 }
 
 /// Collects what a registry is built with.
@@ -54,6 +58,7 @@ pub struct RegistryBuilder {
     only: Option<BTreeSet<String>>,
     once: Option<u32>,
     seed: Option<u64>,
+    key_sources: BTreeMap<String, Arc<dyn KeySource>>,
 }
 
 /// Why a registry could not be built. What was claimed meanwhile has been given back.
@@ -78,6 +83,22 @@ pub enum BuildError {
         entity: String,
         /// Why.
         source: ReadyError,
+    },
+    /// A secret key is missing or wrong.
+    #[error("keys.{key}")]
+    Keys {
+        /// Its name in the config.
+        key: String,
+        /// Why.
+        source: KeyError,
+    },
+    /// The keys do not fit the public form of an entity.
+    #[error("entities.{entity}.public")]
+    Public {
+        /// Its name in the config.
+        entity: String,
+        /// Why.
+        source: FormError,
     },
     /// An entity was asked for that the config does not have.
     #[error("no entity {name:?} (known: {known})")]
@@ -123,6 +144,7 @@ impl Registry {
             only: None,
             once: None,
             seed: None,
+            key_sources: BTreeMap::new(),
         }
     }
 
@@ -149,7 +171,7 @@ impl Registry {
             return Err(mismatch());
         }
         let typed = typed::<<E::Kind as Kind>::Bits>(scheme.clone()).ok_or_else(mismatch)?;
-        Ok(Minter::new(typed, Arc::clone(&self.core)))
+        Ok(Minter::new(typed, self.core.codec(E::NAME), Arc::clone(&self.core)))
     }
 
     /// The minter of an entity known at run time.
@@ -157,7 +179,13 @@ impl Registry {
     /// # Errors
     /// [`MinterError::NoEntity`].
     pub fn any_minter(&self, name: &str) -> Result<AnyMinter, MinterError> {
-        Ok(AnyMinter::new(name.to_owned(), self.core.scheme(name)?.clone(), Arc::clone(&self.core)))
+        let scheme = self.core.scheme(name)?.clone();
+        Ok(AnyMinter::new(name.to_owned(), scheme, self.core.codec(name), Arc::clone(&self.core)))
+    }
+
+    /// What an owner should hear once: that a key file was made, or that others can read it. Programs print these.
+    pub fn notices(&self) -> &[String] {
+        self.core.parts.as_ref().map_or(&[], |parts| &parts.notices)
     }
 
     /// How the leases stand, one per pool in use.
@@ -192,6 +220,10 @@ impl Registry {
 }
 
 impl Core {
+    fn codec(&self, name: &str) -> Option<Arc<Codec>> {
+        self.parts.as_ref()?.codecs.get(name).cloned()
+    }
+
     fn scheme(&self, name: &str) -> Result<&AnyScheme, MinterError> {
         let schemes = self.parts.as_ref().map(|parts| &parts.schemes);
         schemes.and_then(|schemes| schemes.get(name)).ok_or_else(|| MinterError::NoEntity {
@@ -237,6 +269,13 @@ impl RegistryBuilder {
         self
     }
 
+    /// Takes the keys that the config calls `name` from a key service instead of the file or variable it names.
+    #[must_use]
+    pub fn keys(mut self, name: impl Into<String>, source: impl KeySource) -> Self {
+        self.key_sources.insert(name.into(), Arc::new(source));
+        self
+    }
+
     /// Opens only these entities, and only the stores and leases they need. The whole config is checked all the same.
     #[must_use]
     pub fn only<N: Into<String>>(mut self, names: impl IntoIterator<Item = N>) -> Self {
@@ -249,6 +288,10 @@ impl RegistryBuilder {
     pub fn once(mut self, count: u32) -> Self {
         self.once = Some(count.max(1));
         self
+    }
+
+    pub(crate) fn environment_shared(&self) -> &Environment {
+        &self.environment
     }
 
     pub(crate) fn clock_shared(&self) -> Arc<dyn Clock> {
@@ -278,10 +321,18 @@ impl RegistryBuilder {
             let known = listed(checked.entities.iter().map(|entity| &entity.name));
             return Err(BuildError::NoEntity { name: name.clone(), known });
         }
-        let mut site = Assembly { builder: &self, checked: &checked, backends: BTreeMap::new(), claims: Vec::new() };
+        let mut site = Assembly {
+            builder: &self,
+            checked: &checked,
+            backends: BTreeMap::new(),
+            claims: Vec::new(),
+            rings: Rings::default(),
+            codecs: BTreeMap::new(),
+        };
         match site.assemble().await {
             Ok((schemes, keepers)) => {
-                let parts = Parts { checked, schemes, keepers };
+                let Assembly { codecs, rings, .. } = site;
+                let parts = Parts { checked, schemes, codecs, keepers, notices: rings.into_notices() };
                 Ok(Registry { core: Arc::new(Core { birth: Birth::here(), parts: Some(parts) }) })
             }
             Err(error) => {
@@ -302,6 +353,8 @@ struct Assembly<'a> {
     checked: &'a Checked,
     backends: BTreeMap<String, Backend>,
     claims: Vec<Claimed>,
+    rings: Rings,
+    codecs: BTreeMap<String, Arc<Codec>>,
 }
 
 /// A worker id that is ours, before its keeper starts.
@@ -322,6 +375,7 @@ impl Assembly<'_> {
             .iter()
             .filter(|pool| wanted.iter().any(|entity| pool_of(entity) == Some(&pool.name)))
             .collect();
+        let records = self.load_keys(&wanted).await?;
         let mut known = BTreeSet::new();
         for entity in &checked.entities {
             // An entity left out still tells whether its pool was in use before.
@@ -344,11 +398,61 @@ impl Assembly<'_> {
             self.claim(pool, in_use).await?;
         }
         for entity in &wanted {
-            let formats = self.formats(&entity.store).await?;
-            let pinned = formats.pin(&entity.name, &entity.plan.format()).await;
-            pinned.map_err(|source| store_error(&entity.store, source))?;
+            let format = self.format_of(entity);
+            self.pin(&entity.store, &entity.name, &format).await?;
+        }
+        for (store, name, record) in records {
+            self.pin(&store, &name, &record).await?;
         }
         self.open(&wanted).await
+    }
+
+    /// Loads the keys of the entities wanted, compares them with what their stores recorded, and makes the codecs. Returns
+    /// what is to be recorded: store, name and record.
+    async fn load_keys(&mut self, wanted: &[&EntityConfig]) -> Result<Vec<(String, String, Format)>, BuildError> {
+        if let Some(seed) = self.builder.seed {
+            self.rings = Rings::seeded(self.checked, seed);
+        }
+        let uses: BTreeSet<(String, String)> = wanted
+            .iter()
+            .flat_map(|entity| entity.public.iter().flat_map(keys_of).map(|key| (entity.store.clone(), key.to_owned())))
+            .collect();
+        let mut records = Vec::new();
+        for (store, name) in uses {
+            let Some(key) = self.checked.key(&name) else { continue };
+            let formats = self.formats(&store).await?;
+            let recorded = formats.pinned(&record_name(&name)).await.map_err(|source| store_error(&store, source))?;
+            if self.rings.ring(&name).is_none() {
+                let source = self.builder.key_sources.get(&name);
+                let loaded = self.rings.load(key, source, &self.builder.environment, recorded.is_some()).await;
+                loaded.map_err(|source| BuildError::Keys { key: name.clone(), source })?;
+            }
+            let Some(ring) = self.rings.ring(&name) else { continue };
+            let record = publish::record(&name, ring, recorded.as_ref()).map_err(|source| store_error(&store, source))?;
+            records.push((store, record_name(&name), record));
+        }
+        for entity in wanted {
+            let codec = self.rings.codec(entity, &self.checked.realm);
+            let codec = codec.map_err(|source| BuildError::Public { entity: entity.name.clone(), source })?;
+            if let Some(codec) = codec {
+                self.codecs.insert(entity.name.clone(), Arc::new(codec));
+            }
+        }
+        Ok(records)
+    }
+
+    /// What decides the meaning of an entity's ids, inside the house and outside. A token that the config does not ask for is
+    /// not recorded: the owner may still choose.
+    fn format_of(&self, entity: &EntityConfig) -> Format {
+        match self.codecs.get(&entity.name) {
+            Some(codec) if entity.public_is_written => codec.pin(entity.plan.format()),
+            _ => entity.plan.format(),
+        }
+    }
+
+    async fn pin(&mut self, store: &str, name: &str, format: &Format) -> Result<(), BuildError> {
+        let formats = self.formats(store).await?;
+        formats.pin(name, format).await.map_err(|source| store_error(store, source))
     }
 
     /// Compares the configured format with the recorded one. `false` if there is none yet.
@@ -358,7 +462,7 @@ impl Assembly<'_> {
             formats.pinned(&entity.name).await.map_err(|source| store_error(&entity.store, source))?;
         let Some(recorded) = recorded else { return Ok(false) };
         if self.builder.wants(entity) {
-            let agreed = entity.plan.format().agrees_with(&recorded, &entity.name);
+            let agreed = self.format_of(entity).agrees_with(&recorded, &entity.name);
             agreed.map_err(|source| store_error(&entity.store, source))?;
         }
         Ok(true)

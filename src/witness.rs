@@ -11,8 +11,10 @@ use mintage_core::{
 };
 
 use crate::{
-    BuildError, Config, Inspection, Inspector, RegistryBuilder,
+    BuildError, Candidate, Config, Inspection, Inspector, RegistryBuilder,
     config::{Checked, EntityConfig},
+    public::{Codec, PublicIdCodec},
+    publish::Rings,
 };
 
 /// Reads ids with everything a config and its stores know.
@@ -21,6 +23,7 @@ pub struct Witness {
     checked: Checked,
     inspector: Inspector,
     backends: BTreeMap<String, Backend>,
+    codecs: BTreeMap<String, Codec>,
     troubles: Vec<BuildError>,
 }
 
@@ -44,7 +47,13 @@ impl RegistryBuilder {
             }
         }
         let inspector = self.inspector(&checked);
-        Ok(Witness { checked, inspector, backends, troubles })
+        let rings = Rings::present(&checked, self.environment_shared());
+        let codecs = checked
+            .entities
+            .iter()
+            .filter_map(|entity| Some((entity.name.clone(), rings.codec(entity, &checked.realm).ok()??)))
+            .collect();
+        Ok(Witness { checked, inspector, backends, codecs, troubles })
     }
 
     /// An inspector that knows the entities of a config and asks no store.
@@ -70,9 +79,10 @@ impl Witness {
         &self.troubles
     }
 
-    /// Reads a text in every way, best first.
+    /// Reads a text in every way, best first: as a public id where the keys are here, and as a raw one.
     pub async fn inspect(&self, text: &str) -> Inspection {
         let mut inspection = self.inspector.inspect(text);
+        self.open_public(&mut inspection);
         for index in 0..inspection.candidates.len() {
             let Some(candidate) = inspection.candidates.get(index) else { continue };
             let entity = candidate.entity.as_deref().and_then(|name| self.checked.entity(name));
@@ -88,6 +98,25 @@ impl Witness {
         }
         inspection.rank();
         inspection
+    }
+
+    fn open_public(&self, inspection: &mut Inspection) {
+        let typed = inspection.input.clone();
+        for (name, codec) in self.codecs.iter().filter(|(_, codec)| codec.form().needs_key()) {
+            let exact = codec.decode(&typed, b"");
+            let forgiven = exact.is_err();
+            let Ok(id) = exact.or_else(|_| codec.decode_human(&typed, b"")) else { continue };
+            let Some(reader) = self.checked.entity(name).map(|entity| entity.plan.reader()) else { continue };
+            let Some(anatomy) = reader.anatomy(id) else { continue };
+            let candidate = Candidate::public(name, &reader.info().name, id, anatomy, codec.form(), forgiven);
+            inspection.opened(candidate);
+        }
+        for candidate in &mut inspection.candidates {
+            let codec = candidate.entity.as_ref().and_then(|name| self.codecs.get(name));
+            if let Some(Ok(text)) = codec.filter(|codec| codec.form().needs_key()).map(|codec| codec.encode(candidate.id, b"")) {
+                candidate.spellings.push(("public", text.to_string()));
+            }
+        }
     }
 
     /// The grants of `worker` whose window holds the instant. A store that does not answer knows nothing.

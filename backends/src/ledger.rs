@@ -237,7 +237,10 @@ impl Ledger {
 
     pub(crate) fn pin(&mut self, entity: &str, format: &Format) -> Result<(), StoreError> {
         if let Some(recorded) = self.pinned(entity)? {
-            return format.agrees_with(&recorded, entity);
+            format.agrees_with(&recorded, entity)?;
+            if !format.grows_beyond(&recorded) {
+                return Ok(());
+            }
         }
         self.formats.insert(entity.to_owned(), rules::format_text(entity, format)?);
         Ok(())

@@ -44,6 +44,7 @@ pub(crate) enum Command {
     #[command(after_help = "\
 Examples:
   mintage new users
+  mintage new orders --public
   mintage new orders -n 1000 -o csv > orders.csv")]
     New(NewArgs),
     /// Tell what an id is: when, by whom, under which scheme. Lists every reading, best first.
@@ -67,6 +68,14 @@ Examples:
   mintage explain events
   mintage explain users -o json")]
     Explain(ExplainArgs),
+    /// The keys of public ids: make, show, rotate, revoke.
+    #[command(subcommand, after_help = "\
+Examples:
+  mintage keys show
+  mintage keys rotate main --at 2027-01-01T00:00:00Z --dry-run
+  mintage keys rotate main --from orders=2000000
+  mintage keys revoke main --version 1")]
+    Keys(KeysCommand),
     /// Print the JSON Schema of the config, for editors.
     Schema,
     /// Print completions for a shell.
@@ -86,6 +95,9 @@ pub(crate) struct NewArgs {
     /// As the outside sees them.
     #[arg(long)]
     pub(crate) public: bool,
+    /// Bind them to this tenant or user, where the public form takes a context.
+    #[arg(long, requires = "public", value_name = "TEXT")]
+    pub(crate) context: Option<String>,
     /// How to print them.
     #[arg(short, long, value_enum, default_value_t)]
     pub(crate) output: Output,
@@ -129,6 +141,60 @@ pub(crate) struct ExplainArgs {
     /// How to print it.
     #[arg(short, long, value_enum, default_value_t)]
     pub(crate) output: Output,
+}
+
+/// Keys are named as in [keys] of the config.
+#[derive(Debug, Subcommand)]
+pub(crate) enum KeysCommand {
+    /// Make the key file, where there is none yet.
+    New {
+        /// The key.
+        #[arg(default_value = "main")]
+        name: String,
+    },
+    /// Which versions there are and which ids they own. Never prints a key.
+    Show {
+        /// The key.
+        #[arg(default_value = "main")]
+        name: String,
+    },
+    /// Add a version that owns the ids from a place on. No public id given out so far changes.
+    Rotate {
+        /// The key.
+        name: String,
+        /// From this time on, for entities whose ids carry their time: RFC 3339.
+        #[arg(long, value_name = "TIME")]
+        at: Option<String>,
+        /// From this number on, for an entity of numbers: ENTITY=NUMBER, above every range handed out.
+        #[arg(long, value_name = "ENTITY=NUMBER")]
+        from: Vec<String>,
+        /// A version whose key leaked: the new one takes over all that it owned, and those public ids change.
+        #[arg(long, value_name = "VERSION", conflicts_with_all = ["at", "from"])]
+        leaked: Option<u32>,
+        #[command(flatten)]
+        care: Care,
+    },
+    /// What a version wrote opens nothing any more, and its key is wiped.
+    Revoke {
+        /// The key.
+        name: String,
+        /// The version.
+        #[arg(long)]
+        version: u32,
+        #[command(flatten)]
+        care: Care,
+    },
+}
+
+/// For what cannot be undone.
+#[derive(ClapArgs, Debug)]
+pub(crate) struct Care {
+    /// Say what would change, and change nothing.
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Do not ask.
+    #[arg(long)]
+    pub(crate) yes: bool,
 }
 
 /// How results are printed.

@@ -153,7 +153,8 @@ fn summary(entity: &EntityConfig, now_ms: u64) -> String {
 pub(crate) fn explain(config: &ConfigArgs, explain: &ExplainArgs) -> Result<(), Failure> {
     let checked = checked(config)?;
     let entity = entity(&checked, &explain.entity)?;
-    let facts = entity.plan.facts(SystemClock.unix_ms());
+    let mut facts = entity.plan.facts(SystemClock.unix_ms());
+    facts.extend(public_facts(entity));
     let mut out = std::io::stdout().lock();
     match explain.output {
         Output::Text => {
@@ -179,6 +180,19 @@ pub(crate) fn explain(config: &ConfigArgs, explain: &ExplainArgs) -> Result<(), 
         }
     }
     Ok(())
+}
+
+/// What the outside sees, and the honest label of it.
+fn public_facts(entity: &EntityConfig) -> Vec<Fact> {
+    match &entity.public {
+        None => vec![Fact::new("public", "nothing: add a `public` line and a key to give ids to the outside")],
+        Some(form) => {
+            let by = if entity.public_is_written { "" } else { " (by default: the config has one key and no public line)" };
+            let mut facts = vec![Fact::new("public", format!("{}{by}: {}", form.name(), form.label()))];
+            facts.extend(form.facts());
+            facts
+        }
+    }
 }
 
 fn marked(fact: &Fact) -> String {

@@ -5,6 +5,7 @@ use std::{error::Error, process::ExitCode};
 use mintage::{
     BuildError, MinterError,
     core::{MintError, ParseError, ReadyError, StoreError, StoreErrorKind},
+    public::{KeyError, PublicIdError},
 };
 
 use crate::output;
@@ -55,7 +56,7 @@ impl Failure {
 impl From<BuildError> for Failure {
     fn from(error: BuildError) -> Self {
         let code = match &error {
-            BuildError::Config(_) | BuildError::NoEntity { .. } => USAGE,
+            BuildError::Config(_) | BuildError::NoEntity { .. } | BuildError::Keys { .. } | BuildError::Public { .. } => USAGE,
             // What a store refuses before the first id is a setting: its path, a pool's block, the length of a window.
             BuildError::Store { source, .. } if source.kind() == StoreErrorKind::Refused => USAGE,
             BuildError::Store { source, .. } => store_code(source),
@@ -78,6 +79,19 @@ impl From<ReadyError> for Failure {
 
 impl From<MinterError> for Failure {
     fn from(error: MinterError) -> Self {
+        Self::usage(chain(&error))
+    }
+}
+
+impl From<PublicIdError> for Failure {
+    fn from(error: PublicIdError) -> Self {
+        let code = if matches!(error, PublicIdError::Encode(_)) { USAGE } else { INVALID };
+        Self { code, message: error.to_string() }
+    }
+}
+
+impl From<KeyError> for Failure {
+    fn from(error: KeyError) -> Self {
         Self::usage(chain(&error))
     }
 }

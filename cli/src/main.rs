@@ -8,6 +8,7 @@ mod draw;
 mod facts;
 mod failure;
 mod inspect;
+mod keys;
 mod new;
 mod output;
 mod stop;
@@ -44,6 +45,7 @@ async fn run(args: Args) -> Result<(), Failure> {
         Command::At(at) => facts::at(&args.config, &at),
         Command::Check(check) => facts::check(&args.config, &check),
         Command::Explain(explain) => facts::explain(&args.config, &explain),
+        Command::Keys(command) => keys::run(&args.config, command),
         Command::Schema => facts::schema(),
         Command::Completions { shell } => args::completions(shell),
     }

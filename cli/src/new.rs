@@ -27,16 +27,13 @@ const PROGRESS_FROM: u32 = 200_000;
 const LAST_WRITE_MS_MAX: u64 = 1_000;
 
 pub(crate) async fn run(config: &ConfigArgs, new: NewArgs) -> Result<(), Failure> {
-    if new.public {
-        return Err(Failure::usage(
-            "--public: public ids are not in this version yet, and a raw id must not stand in for one: leave out --public for \
-             the internal id",
-        ));
-    }
     // Before anything is claimed: from here on, being stopped means giving back.
     let mut stop = Stop::listen()?;
     let config = config.load()?;
     let registry = args::builder().only([new.entity.as_str()]).once(new.count).build(config).await?;
+    for notice in registry.notices() {
+        output::remark(notice);
+    }
     let minter = registry.any_minter(&new.entity)?;
     let mut page = Page { output: new.output, begun: false, writing: None };
     let printed = tokio::select! {
@@ -65,11 +62,21 @@ async fn print(minter: &AnyMinter, new: &NewArgs, page: &mut Page) -> Result<(),
     let mut left = new.count;
     while left > 0 {
         let ids = minter.mint_many(left.min(CHUNK) as usize).await?;
-        page.ids(minter, &ids).await?;
+        let texts = ids.iter().map(|id| text(minter, *id, new)).collect::<Result<Vec<String>, Failure>>()?;
+        page.ids(minter.entity(), &texts).await?;
         left -= u32::try_from(ids.len()).unwrap_or(left);
         progress(new.count, left);
     }
     Ok(page.tail().await?)
+}
+
+/// The text asked for: the internal one, or the one for the outside, which never falls back to the other.
+fn text(minter: &AnyMinter, id: AnyId, new: &NewArgs) -> Result<String, Failure> {
+    if new.public {
+        let context = new.context.as_deref().unwrap_or_default();
+        return minter.publish(id, context.as_bytes()).map(|text| text.to_string()).map_err(Failure::from);
+    }
+    minter.text(id).ok_or_else(|| Failure::refused("an id of another width than its scheme's: please report this"))
 }
 
 /// Stdout, written by another thread: so a reader that is slow does not keep this one from being stopped.
@@ -81,17 +88,16 @@ struct Page {
 }
 
 impl Page {
-    async fn ids(&mut self, minter: &AnyMinter, ids: &[AnyId]) -> io::Result<()> {
+    async fn ids(&mut self, entity: &str, ids: &[String]) -> io::Result<()> {
         let mut text = String::new();
         if !self.begun {
             text.push_str(&match self.output {
-                Output::Json => format!("{{\"entity\":{},\"ids\":[", serde_json::Value::from(minter.entity())),
+                Output::Json => format!("{{\"entity\":{},\"ids\":[", serde_json::Value::from(entity)),
                 Output::Csv => "id\n".to_owned(),
                 Output::Text => String::new(),
             });
         }
         for (position, id) in ids.iter().enumerate() {
-            let id = minter.text(*id).unwrap_or_default();
             match self.output {
                 Output::Json if position == 0 && !self.begun => text.push_str(&format!("\"{id}\"")),
                 Output::Json => text.push_str(&format!(",\"{id}\"")),

@@ -15,12 +15,15 @@ pub trait FormatStore: fmt::Debug + Send + Sync + 'static {
     /// `Unavailable` when the store cannot be asked.
     async fn pinned(&self, entity: &str) -> Result<Option<Format>, StoreError>;
 
-    /// Records `format` at first use; later calls only compare.
+    /// Records `format` at first use; later calls compare, and record what has [grown](Format::grows_beyond) since.
     ///
     /// # Errors
     /// `FormatMismatch` names every field that differs. `Unavailable` when the store cannot be asked.
     async fn pin(&self, entity: &str, format: &Format) -> Result<(), StoreError>;
 }
+
+/// What the names of growing fields begin with.
+const GROWING: char = '+';
 
 /// Everything that decides what an id of an entity means: scheme, epoch, layout, start, text. Named fields of text.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
@@ -43,6 +46,17 @@ impl Format {
         self
     }
 
+    /// With a field that a later config may add, though never change: a stage of numbers, a version of a key.
+    #[must_use]
+    pub fn growing(self, name: &str, value: impl fmt::Display) -> Self {
+        self.with(&format!("{GROWING}{name}"), value)
+    }
+
+    /// Whether there are growing fields that `recorded` lacks: then the store records this format instead.
+    pub fn grows_beyond(&self, recorded: &Self) -> bool {
+        self.fields.keys().any(|name| name.starts_with(GROWING) && !recorded.fields.contains_key(name))
+    }
+
     /// The value of a field.
     pub fn field(&self, name: &str) -> Option<&str> {
         self.fields.get(name).map(String::as_str)
@@ -63,6 +77,7 @@ impl Format {
         let differences: Vec<String> = names
             .into_iter()
             .filter(|name| self.fields.get(*name) != recorded.fields.get(*name))
+            .filter(|name| !name.starts_with(GROWING) || recorded.fields.contains_key(*name))
             .map(|name| {
                 let configured = self.field(name).unwrap_or(missing);
                 let stored = recorded.field(name).unwrap_or(missing);
@@ -127,6 +142,10 @@ mod tests {
         assert!(told.contains("entities.events") && told.contains("epoch_ms is 5 in the config and 6 in the store"), "{told}");
         assert!(told.contains("text is (none) in the config and base62 in the store"), "{told}");
         assert!(!told.contains("layout"), "{told}");
+        let grown = one.clone().growing("stage.1", "b");
+        assert!(grown.agrees_with(&one, "events").is_ok() && grown.grows_beyond(&one) && !one.grows_beyond(&one));
+        assert!(one.agrees_with(&grown, "events").is_err(), "what was recorded may not go missing");
+        assert!(one.clone().growing("stage.1", "c").agrees_with(&grown, "events").is_err());
         assert!("nonsense".parse::<Format>().is_err() && "".parse::<Format>().is_err());
     }
 }

@@ -41,7 +41,7 @@ pub(super) const ENTITY: &[Key] = &[
     key(
         "public",
         KeyKind::Table(PUBLIC),
-        "What the outside world sees instead of the raw id. Not in this version yet.",
+        "What the outside world sees instead of the raw id; a token where there is one key and no such line.",
     ),
 ];
 
@@ -135,8 +135,6 @@ pub(super) const URL_SCHEMES_BY_FEATURE: &[&str] = &["file", "sqlite"];
 const DIGITS_MIN: i64 = 8;
 /// Most digits of a public number: one more and it looks like a bank card.
 const DIGITS_MAX: i64 = 15;
-/// Fewest numbers a public stage may have: below a million, format-preserving encryption hides nothing.
-pub(super) const STAGE_SIZE_MIN: i64 = 1_000_000;
 
 /// What a name may look like.
 #[derive(Debug)]

@@ -4,10 +4,11 @@ use std::{collections::BTreeMap, fmt, ops::Range, path::PathBuf, sync::Arc};
 
 use mintage_core::{
     LeaseTerms, PoolLimits, WorkerChoice,
-    plugin::{Needs, Place, SchemePlan, Setting},
+    plugin::{Needs, Place, SchemePlan},
 };
 
 use super::Problems;
+use crate::public::PublicForm;
 
 /// A config without faults: every name in it resolves, every number fits.
 #[derive(Clone, Debug)]
@@ -25,8 +26,8 @@ pub struct Checked {
     pub regions: BTreeMap<String, Range<u32>>,
     /// The stores, in the order of the file.
     pub stores: Vec<StoreConfig>,
-    /// The names of the secret keys.
-    pub keys: Vec<String>,
+    /// Where the secret keys come from, in the order of the file.
+    pub keys: Vec<KeyConfig>,
     /// What deserves a second look.
     pub warnings: Problems,
 }
@@ -40,6 +41,11 @@ impl Checked {
     /// A pool by name.
     pub fn pool(&self, name: &str) -> Option<&PoolConfig> {
         self.pools.iter().find(|pool| pool.name == name)
+    }
+
+    /// A key by name.
+    pub fn key(&self, name: &str) -> Option<&KeyConfig> {
+        self.keys.iter().find(|key| key.name == name)
     }
 
     /// A store by name.
@@ -62,10 +68,32 @@ pub struct EntityConfig {
     pub needs: Needs,
     /// The store that keeps its format, and its ranges if it has any.
     pub store: String,
-    /// `public = { … }` as written; its shape is right.
-    pub public: Option<Setting>,
+    /// What the outside sees. Without a `public` line: a token, if there is exactly one key; else nothing is published.
+    pub public: Option<PublicForm>,
+    /// Whether the config says so itself; then the store records it.
+    pub public_is_written: bool,
     /// Where it stands.
     pub at: Place,
+}
+
+/// `[keys.NAME]`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct KeyConfig {
+    /// Its name.
+    pub name: String,
+    /// Where it comes from.
+    pub place: KeyPlace,
+}
+
+/// Where a secret key comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum KeyPlace {
+    /// A file.
+    File(PathBuf),
+    /// An environment variable.
+    Variable(String),
 }
 
 /// `[workers.NAME]`.

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use mintage_core::plugin::{Catalog, Place, Problem, SchemeFactory, Setting, Settings, Value};
 
 use super::{
-    Checked, Config, ConfigErrors, EntityConfig, Environment, Problems,
+    Checked, Config, ConfigErrors, EntityConfig, Environment, KeyConfig, Problems,
     keys::{ENTITY_NAME, Grammar, NAME, REALM},
     shape::Shape,
     tree::join,
@@ -80,9 +80,7 @@ impl<'c> Reader<'c> {
         if known.stores.is_empty() {
             self.refuse("stores", None, "no store: add the lines `[stores.main]` and `url = \"sqlite:mintage.db\"`");
         }
-        for key in &keys {
-            self.master(key);
-        }
+        let keys: Vec<KeyConfig> = keys.iter().filter_map(|block| self.master(block)).collect();
         let entities = self.entities(&known);
         self.sequences(&entities);
         let regions = self.regions();
@@ -93,7 +91,7 @@ impl<'c> Reader<'c> {
             pools,
             regions: regions.into_iter().map(|(name, region)| (name.to_owned(), region)).collect(),
             stores: stores.iter().filter_map(|block| self.store(block)).collect(),
-            keys: keys.iter().map(|block| block.name.to_owned()).collect(),
+            keys,
             entities,
             warnings: Problems::default(),
         }
@@ -124,14 +122,9 @@ impl<'c> Reader<'c> {
             let message = "no entity: add one, such as the lines `[entities.users]` and `scheme = \"uuidv7\"`";
             self.refuse("entities", self.root("entities").map(|setting| setting.at), message);
         }
-        let mut prefixes = BTreeMap::new();
-        blocks
-            .iter()
-            .filter_map(|block| {
-                self.public(block, known, &mut prefixes);
-                self.entity(block, known)
-            })
-            .collect()
+        let entities: Vec<EntityConfig> = blocks.iter().filter_map(|block| self.entity(block, known)).collect();
+        self.public_clashes(&entities);
+        entities
     }
 
     fn entity(&mut self, block: &Block<'c>, known: &Known<'c>) -> Option<EntityConfig> {
@@ -145,6 +138,7 @@ impl<'c> Reader<'c> {
                 .refuse("", format!("the scheme {} cannot use these settings and does not say why", factory.name()));
         }
         let plan = plan?;
+        let public = self.public(block, plan.as_ref(), known);
         Some(EntityConfig {
             name: block.name.to_owned(),
             scheme: factory.name().to_owned(),
@@ -152,7 +146,8 @@ impl<'c> Reader<'c> {
             plan,
             // Empty after a fault, and then nobody sees it.
             store: store.unwrap_or_default(),
-            public: block.setting("public").cloned(),
+            public,
+            public_is_written: block.setting("public").is_some(),
             at: block.at,
         })
     }

@@ -37,9 +37,12 @@ async fn recorded(conn: &mut SqliteConnection, entity: &str) -> Result<Option<Fo
 
 async fn pin(conn: &mut SqliteConnection, entity: &str, format: &Format) -> Result<(), Fault> {
     if let Some(recorded) = recorded(conn, entity).await? {
-        return Ok(format.agrees_with(&recorded, entity)?);
+        format.agrees_with(&recorded, entity)?;
+        if !format.grows_beyond(&recorded) {
+            return Ok(());
+        }
     }
-    sqlx::query("INSERT INTO mintage_format (entity, format) VALUES (?, ?)")
+    sqlx::query("INSERT INTO mintage_format (entity, format) VALUES (?, ?) ON CONFLICT (entity) DO UPDATE SET format = excluded.format")
         .bind(entity)
         .bind(rules::format_text(entity, format)?)
         .execute(conn)

@@ -1,81 +1,73 @@
-//! `public = { … }`: kept for a later version, but held to its grammar now, so that a config written today stays right.
+//! `public = { … }`: the form in which ids leave the house.
 
-use std::collections::BTreeMap;
+use mintage_core::plugin::{SchemePlan, Settings, Value};
 
-use mintage_core::plugin::{Problem, Setting, Value};
-
-use super::{Block, Known, Reader};
-use crate::config::{
-    keys::{PREFIX, STAGE_SIZE_MIN},
-    tree::join,
-    words,
+use super::{Block, EntityConfig, Known, Reader};
+use crate::{
+    config::{tree::join, words},
+    public::{PublicForm, Subject},
 };
 
 impl<'c> Reader<'c> {
-    pub(super) fn public(&mut self, entity: &Block<'c>, known: &Known<'c>, prefixes: &mut BTreeMap<&'c str, &'c str>) {
-        let Some(setting) = entity.setting("public") else { return };
-        let path = join(&entity.path, "public");
-        self.problems.push(Problem {
-            path: path.clone(),
-            at: Some(setting.at),
-            message: "public ids are not in this version: these settings are checked but do nothing yet, and `new --public` refuses".to_owned(),
-            warning: true,
-        });
-        let Value::Table(table) = &setting.value else { return };
-        let public = Block { name: "public", path, at: setting.at, table };
-        self.prefix(&public, entity.name, prefixes);
-        self.key(&public, known);
-        self.stages(&public, known);
-    }
-
-    fn prefix(&mut self, public: &Block<'c>, entity: &'c str, prefixes: &mut BTreeMap<&'c str, &'c str>) {
-        let Some((prefix, at)) = public.text("prefix") else { return };
-        let path = join(&public.path, "prefix");
-        if !PREFIX.fits(prefix) {
-            self.refuse(&path, Some(at), format!("{} is no prefix: write {}", words::quoted(prefix), PREFIX.words));
-        } else if let Some(owner) = prefixes.get(prefix) {
-            let message =
-                format!("{} is the prefix of entity {owner} already: give each its own", words::quoted(prefix));
-            self.refuse(&path, Some(at), message);
-        } else {
-            prefixes.insert(prefix, entity);
-        }
-    }
-
-    fn key(&mut self, table: &Block<'c>, known: &Known<'c>) {
-        if let Some((key, at)) = table.text("key") {
-            self.known_name("key", key, &known.keys, &join(&table.path, "key"), at);
-        }
-    }
-
-    fn stages(&mut self, public: &Block<'c>, known: &Known<'c>) {
-        let Some(Setting { value: Value::List(stages), at }) = public.setting("stages") else { return };
-        let path = join(&public.path, "stages");
-        if public.setting("digits").is_some() {
-            self.refuse(&path, Some(*at), "`digits` and `stages` say the same thing twice: keep one");
-        }
-        for (position, stage) in stages.iter().enumerate() {
-            let Value::Table(table) = &stage.value else { continue };
-            let stage = Block { name: "stage", path: format!("{path}[{position}]"), at: stage.at, table };
-            self.key(&stage, known);
-            self.stage_size(&stage);
-        }
-    }
-
-    fn stage_size(&mut self, stage: &Block<'c>) {
-        for key in ["base", "lo", "hi"] {
-            if stage.setting(key).is_none() {
-                self.refuse(&join(&stage.path, key), Some(stage.at), "missing: a stage has base, lo and hi");
-            }
-        }
-        let number = |key| match stage.setting(key).map(|setting| &setting.value) {
-            Some(Value::Integer(number)) => Some(*number),
-            _ => None,
+    /// The form as written. Without a line, a token under the only key there is; with several keys or none, no form, and
+    /// publishing is refused: it never falls back to the raw id.
+    pub(super) fn public(&mut self, entity: &Block<'c>, plan: &dyn SchemePlan, known: &Known<'c>) -> Option<PublicForm> {
+        let dense_from = plan.needs().sequence.map(|sequence| sequence.start);
+        let subject = Subject { entity: entity.name, scheme: plan.info(), dense_from };
+        let Some(setting) = entity.setting("public") else {
+            let only = *known.keys.first().filter(|_| known.keys.len() == 1)?;
+            return PublicForm::token(&entity.name.replace('-', "_"), subject.scheme.kind).ok().map(|form| form.under_key(only));
         };
-        let (Some(lo), Some(hi)) = (number("lo"), number("hi")) else { return };
-        if hi.saturating_sub(lo) < STAGE_SIZE_MIN {
-            let message = format!("lo to hi must span {STAGE_SIZE_MIN} numbers at least: fewer hide nothing");
-            self.refuse(&stage.path, Some(stage.at), message);
+        let Value::Table(table) = &setting.value else { return None };
+        let path = join(&entity.path, "public");
+        let mut settings = Settings::new(path.clone(), Some(setting.at), table, &mut self.problems, self.now_ms);
+        let form = PublicForm::read(&mut settings, &subject)?;
+        let public = Block { name: "public", path, at: setting.at, table };
+        self.keys_of(&public, form, known)
+    }
+
+    /// Every key named must be one of `[keys]`; the only one there is need not be named.
+    fn keys_of(&mut self, public: &Block<'c>, form: PublicForm, known: &Known<'c>) -> Option<PublicForm> {
+        if !form.needs_key() {
+            return Some(form);
+        }
+        let path = join(&public.path, "key");
+        let form = match (public.text("key"), known.keys.as_slice()) {
+            (Some((key, at)), _) => {
+                self.known_name("key", key, &known.keys, &path, at)?;
+                form
+            }
+            (None, [only]) => form.under_key(*only),
+            (None, []) => {
+                let message = "there is no key: add the lines `[keys.main]` and `file = \"mintage.keys\"`";
+                self.refuse(&path, Some(public.at), message);
+                return None;
+            }
+            (None, several) => {
+                let message = format!("missing: there are several keys, so name one of {}", words::listed(several));
+                self.refuse(&path, Some(public.at), message);
+                return None;
+            }
+        };
+        for key in form.stage_keys() {
+            self.known_name("key", key, &known.keys, &join(&public.path, "stages"), public.at)?;
+        }
+        Some(form)
+    }
+
+    /// No two entities of a realm share a prefix or a number.
+    pub(super) fn public_clashes(&mut self, entities: &[EntityConfig]) {
+        let forms: Vec<(&str, &PublicForm)> =
+            entities.iter().filter_map(|entity| Some((entity.name.as_str(), entity.public.as_ref()?))).collect();
+        for (name, error) in PublicForm::clashes(&forms) {
+            let path = join(&join("entities", &name), "public");
+            let block = self.block("entities", &name);
+            let public = block.as_ref().and_then(|block| block.setting("public"));
+            let at = public.map(|setting| match &setting.value {
+                Value::Table(table) => table.iter().find(|(key, _)| key == error.key()).map_or(setting.at, |(_, key)| key.at),
+                _ => setting.at,
+            });
+            self.refuse(&join(&path, error.key()), at.or(block.map(|block| block.at)), error.message());
         }
     }
 }

@@ -4,7 +4,7 @@ use mintage_core::plugin::{Place, Setting, Value};
 
 use super::{Block, Reader};
 use crate::config::{
-    StoreConfig,
+    KeyConfig, KeyPlace, StoreConfig,
     keys::{URL_SCHEMES_BY_FEATURE, URL_SCHEMES_LATER, VARIABLE},
     tree::join,
     words,
@@ -108,7 +108,7 @@ impl<'c> Reader<'c> {
     }
 
     /// `[keys.X]`: a file or an environment variable, not both.
-    pub(super) fn master(&mut self, block: &Block<'c>) {
+    pub(super) fn master(&mut self, block: &Block<'c>) -> Option<KeyConfig> {
         let named = (block.setting("file"), block.setting("env"));
         match named {
             (Some(_), Some(env)) => {
@@ -130,11 +130,17 @@ impl<'c> Reader<'c> {
                 );
             }
             (None, Some(_)) => {
-                self.variable(block);
+                let (variable, _) = self.variable(block)?;
+                return Some(KeyConfig { name: block.name.to_owned(), place: KeyPlace::Variable(variable.to_owned()) });
             }
-            // Named, or missing because another key is wrong, which is told already.
+            (Some(Setting { value: Value::Text(file), .. }), None) => {
+                let path = self.config.folder.join(file);
+                return Some(KeyConfig { name: block.name.to_owned(), place: KeyPlace::File(path) });
+            }
+            // Of another type, or missing because another key is wrong: told already.
             (Some(_), None) | (None, None) => {}
         }
+        None
     }
 
     /// `env = "…"` of a table. What is no name of a variable may be a secret, so it is not repeated.

@@ -1,0 +1,162 @@
+//! From the config's keys to each entity's codec, and the records in the store that keep both from changing silently.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use mintage_core::{Format, StoreError, StoreErrorKind};
+
+use crate::{
+    config::{Checked, EntityConfig, Environment, KeyConfig, KeyPlace},
+    public::{Codec, EnvKeys, FileKeys, FormError, KeyError, KeySource, Keyring, MASTER_LEN, PublicForm, StartAt},
+};
+
+/// The key rings that a registry has loaded, by their names in the config.
+#[derive(Default)]
+pub(crate) struct Rings {
+    rings: BTreeMap<String, Keyring>,
+    notices: Vec<String>,
+}
+
+impl Rings {
+    /// Loads a ring. A file is made only where `recorded` is `None`: where the store has never seen a key of this name.
+    pub(crate) async fn load(
+        &mut self,
+        key: &KeyConfig,
+        source: Option<&Arc<dyn KeySource>>,
+        environment: &Environment,
+        recorded: bool,
+    ) -> Result<(), KeyError> {
+        let ring = match (source, &key.place) {
+            (Some(source), _) => source.load().await?,
+            (None, KeyPlace::Variable(name)) => {
+                EnvKeys::new(name.clone()).parse(environment.value(name).map(str::to_owned))?
+            }
+            (None, KeyPlace::File(path)) => {
+                let file = FileKeys::new(path.clone());
+                let (ring, made) = file.read_or_make(recorded)?;
+                if made {
+                    self.notices.push(format!(
+                        "made {}, the key of every public id: keep a copy in a safe place; without it no public id can be read again",
+                        path.display()
+                    ));
+                } else if file.others_may_read() {
+                    self.notices.push(format!("{} can be read by others on this machine: chmod 600 it", path.display()));
+                }
+                ring
+            }
+        };
+        self.rings.insert(key.name.clone(), ring);
+        Ok(())
+    }
+
+    /// Rings that exist already, for readers: nothing is made, and what cannot be read is passed over.
+    pub(crate) fn present(checked: &Checked, environment: &Environment) -> Self {
+        let mut found = Self::default();
+        for key in &checked.keys {
+            let ring = match &key.place {
+                KeyPlace::File(path) => FileKeys::new(path.clone()).read(),
+                KeyPlace::Variable(name) => EnvKeys::new(name.clone()).parse(environment.value(name).map(str::to_owned)),
+            };
+            if let Ok(ring) = ring {
+                found.rings.insert(key.name.clone(), ring);
+            }
+        }
+        found
+    }
+
+    /// A ring that is the same in every run, for reproducible tests.
+    pub(crate) fn seeded(checked: &Checked, seed: u64) -> Self {
+        let mut found = Self::default();
+        for (position, key) in checked.keys.iter().enumerate() {
+            let mut master = [0; MASTER_LEN];
+            for (chunk, word) in master.chunks_mut(8).zip(0u64..) {
+                chunk.copy_from_slice(&seed.wrapping_add(word).wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes());
+            }
+            if let Some(first) = master.first_mut() {
+                *first ^= u8::try_from(position % 251).unwrap_or(0);
+            }
+            let mut ring = Keyring::default();
+            // Version 1 of an empty ring is free.
+            let _ = ring.insert(1, &master);
+            found.rings.insert(key.name.clone(), ring);
+        }
+        found
+    }
+
+    pub(crate) fn ring(&self, name: &str) -> Option<&Keyring> {
+        self.rings.get(name)
+    }
+
+    pub(crate) fn into_notices(self) -> Vec<String> {
+        self.notices
+    }
+
+    /// The codec of an entity; `None` where the config gives it no form.
+    ///
+    /// # Errors
+    /// The keys contradict the form.
+    pub(crate) fn codec(&self, entity: &EntityConfig, realm: &str) -> Result<Option<Codec>, FormError> {
+        let Some(form) = &entity.public else { return Ok(None) };
+        let reader = entity.plan.reader();
+        if !form.needs_key() {
+            return Ok(Some(Codec::plain(reader, &entity.name, realm)));
+        }
+        let form = match form.key().and_then(|key| self.ring(key)) {
+            Some(ring) => form.clone().rotated_by(ring, &entity.name, &reader),
+            None => form.clone(),
+        };
+        Codec::with_rings(&form, &entity.name, realm, |name| self.ring(name?)).map(Some)
+    }
+}
+
+/// The names in `[keys]` that a form uses.
+pub(crate) fn keys_of(form: &PublicForm) -> impl Iterator<Item = &str> {
+    form.key().into_iter().chain(form.stage_keys())
+}
+
+/// What the store keeps of a key ring: a check value per version, and where versions take over. Under a name that no entity
+/// can have.
+pub(crate) fn record_name(key: &str) -> String {
+    format!("keys.{key}")
+}
+
+/// The record of `ring`. A revoked version has no key any more: what was recorded of it stands.
+///
+/// # Errors
+/// `FormatMismatch` where a recorded version is missing here: this process has an old key file.
+pub(crate) fn record(key: &str, ring: &Keyring, recorded: Option<&Format>) -> Result<Format, StoreError> {
+    let mut format = Format::of("keys");
+    for version in ring.versions() {
+        if let Some(check) = ring.check_value(version) {
+            format = format.growing(&format!("kcv.{version}"), check);
+        }
+    }
+    for start in ring.starts() {
+        format = match &start.at {
+            StartAt::Time { unix_ms } => format.growing(&format!("from.{}", start.version), unix_ms),
+            StartAt::Number { entity, from } => format.growing(&format!("from.{}.{entity}", start.version), from),
+        };
+    }
+    for (name, value) in recorded.into_iter().flat_map(Format::fields) {
+        let Some(version) = name.strip_prefix("+kcv.").and_then(|version| version.parse::<u32>().ok()) else { continue };
+        if ring.is_revoked(version) {
+            format = format.with(name, value);
+        } else if ring.check_value(version).is_none() {
+            return Err(StoreError::new(
+                StoreErrorKind::FormatMismatch,
+                format!(
+                    "keys.{key}: the store knows version {version} of this key, and it is missing here: bring the newest key \
+                     file to every machine before it takes over"
+                ),
+            ));
+        } else if format.field(name) != Some(value) {
+            return Err(StoreError::new(
+                StoreErrorKind::FormatMismatch,
+                format!(
+                    "keys.{key}: version {version} is not the key with which public ids were written: put the right key file \
+                     back. With another key every public id given out would be unreadable"
+                ),
+            ));
+        }
+    }
+    Ok(format)
+}
