@@ -24,6 +24,7 @@ use mintage_core::plugin::{Catalog, Problem, Setting};
 mod environment;
 mod keys;
 mod model;
+mod offer;
 mod problems;
 mod reader;
 mod schema;
@@ -32,7 +33,7 @@ mod tree;
 mod words;
 
 pub use environment::Environment;
-pub use model::{Checked, EntityConfig, KeyConfig, KeyPlace, LeaseTimes, PoolConfig, StoreConfig};
+pub use model::{Checked, EntityConfig, KeyConfig, KeyPlace, LeaseTimes, PoolConfig, SeriesConfig, StoreConfig, TokensConfig};
 pub use problems::{ConfigErrors, Problems};
 pub use schema::schema;
 

@@ -11,7 +11,10 @@ mod registry;
 pub mod public;
 mod public_id;
 mod publish;
+mod redraw;
+mod series;
 pub mod time;
+mod tokens;
 mod witness;
 
 pub use builtin::Builtins;
@@ -21,7 +24,10 @@ pub use inspect::{Candidate, Inspection, Inspector, role_name};
 pub use keeper::LeaseHealth;
 pub use minter::{AcceptError, AnyMinter, Minter};
 pub use public_id::PublicId;
+pub use redraw::{RedrawError, insert_or_redraw};
 pub use registry::{BuildError, MinterError, Registry, RegistryBuilder};
+pub use tokens::{Expiry, Issue, IssueError, Tokens, TokensError, Unauthorized, VerifyError};
+pub use series::{Period, Restart, Series, SeriesError, SeriesFormat, SeriesNumber};
 pub use witness::Witness;
 
 pub use mintage_core as core;

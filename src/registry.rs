@@ -7,24 +7,26 @@
 use std::{
     any::Any,
     collections::{BTreeMap, BTreeSet},
+    num::NonZeroU32,
     sync::Arc,
 };
 
 use mintage_core::{
     AnyScheme, Clock, Format, FormatStore, IdScheme, LeaseStore, LeaseTerms, Leased, ManualClock, RangeStore,
-    ReadyError, StoreError, StoreErrorKind, SystemClock, WorkerPool,
+    ReadyError, StoreError, StoreErrorKind, SystemClock, TokenStore, WorkerPool,
     plugin::{Address, Backend, Catalog, Plugin, Site},
 };
 use mintage_schemes::fork::Birth;
 
 use crate::{
-    AnyMinter, Entity, Kind, Minter,
+    AnyMinter, Entity, Kind, Minter, Tokens, TokensError,
     builtin::Builtins,
-    config::{Checked, Config, ConfigErrors, EntityConfig, Environment, PoolConfig},
+    config::{Checked, Config, ConfigErrors, EntityConfig, Environment, PoolConfig, SeriesConfig, TokensConfig},
     instance,
     keeper::{Keeper, KeeperPlan, LeaseHealth},
     public::{Codec, FormError, KeyError, KeySource},
     publish::{self, Rings, keys_of, record_name},
+    series::{self, Desk, Series},
 };
 
 /// Mints, decodes and gives back. Dropping it without [`close`](Self::close) costs gaps, never repeats.
@@ -37,6 +39,7 @@ pub struct Registry {
 #[derive(Debug)]
 pub(crate) struct Core {
     birth: Birth,
+    clock: Arc<dyn Clock>,
     parts: Option<Parts>,
 }
 
@@ -45,7 +48,10 @@ struct Parts {
     checked: Checked,
     schemes: BTreeMap<String, AnyScheme>,
     codecs: BTreeMap<String, Arc<Codec>>,
+    /// The stores of bearer tokens, by entity.
+    tokens: BTreeMap<String, Arc<dyn TokenStore>>,
     keepers: Vec<Keeper>,
+    series: BTreeMap<String, Arc<Desk>>,
     notices: Vec<String>,
 }
 
@@ -122,6 +128,14 @@ pub enum MinterError {
         /// Those there are.
         known: String,
     },
+    /// The config has no such series, or it was left out by [`RegistryBuilder::only`].
+    #[error("no series {name:?} (known: {known}): add [series.{name}] to the config")]
+    NoSeries {
+        /// The name asked for.
+        name: String,
+        /// Those there are.
+        known: String,
+    },
     /// The type declared in `entity!` does not fit the scheme in the config.
     #[error("entity {entity} is declared as {kind}, but the config gives it {scheme}: change one of them")]
     Kind {
@@ -131,6 +145,12 @@ pub enum MinterError {
         kind: &'static str,
         /// The scheme in the config.
         scheme: String,
+    },
+    /// The entity has secret tokens instead of ids.
+    #[error("entity {entity} has bearer tokens, not ids: use `Registry::tokens`, or `mintage tokens issue {entity}`")]
+    Tokens {
+        /// The entity.
+        entity: String,
     },
 }
 
@@ -149,7 +169,7 @@ impl Registry {
     }
 
     /// A registry whose ids are the same in every run, for tests: it reads `clock`, draws chance from `seed`, and keeps
-    /// everything in memory, whatever stores the config names.
+    /// everything in memory, whatever stores the config names. Bearer tokens differ all the same: a secret is never foreseen.
     ///
     /// # Errors
     /// As [`RegistryBuilder::build`].
@@ -181,6 +201,36 @@ impl Registry {
     pub fn any_minter(&self, name: &str) -> Result<AnyMinter, MinterError> {
         let scheme = self.core.scheme(name)?.clone();
         Ok(AnyMinter::new(name.to_owned(), scheme, self.core.codec(name), Arc::clone(&self.core)))
+    }
+
+    /// Issues and checks the bearer tokens of an entity with `scheme = "bearer"`.
+    ///
+    /// # Errors
+    /// [`TokensError`] when the config has no such entity, or gives it ids.
+    pub fn tokens(&self, name: &str) -> Result<Tokens, TokensError> {
+        let parts = self.core.parts.as_ref();
+        let found = parts.and_then(|parts| Some((parts.checked.tokens(name)?, parts.tokens.get(name)?)));
+        if let Some((config, store)) = found {
+            return Ok(Tokens::new(config.clone(), Arc::clone(store), Arc::clone(&self.core)));
+        }
+        if let Some(entity) = parts.and_then(|parts| parts.checked.entity(name)) {
+            return Err(TokensError::Ids { entity: name.to_owned(), scheme: entity.scheme.clone() });
+        }
+        let known = listed(parts.into_iter().flat_map(|parts| parts.tokens.keys()));
+        Err(TokensError::NoEntity { name: name.to_owned(), known })
+    }
+
+    /// The series of that name.
+    ///
+    /// # Errors
+    /// [`MinterError::NoSeries`].
+    pub fn series(&self, name: &str) -> Result<Series, MinterError> {
+        let desks = self.core.parts.as_ref().map(|parts| &parts.series);
+        let desk = desks.and_then(|desks| desks.get(name)).ok_or_else(|| MinterError::NoSeries {
+            name: name.to_owned(),
+            known: listed(desks.into_iter().flat_map(BTreeMap::keys)),
+        })?;
+        Ok(Series::new(Arc::clone(desk), Arc::clone(&self.core)))
     }
 
     /// What an owner should hear once: that a key file was made, or that others can read it. Programs print these.
@@ -215,6 +265,11 @@ impl Registry {
                 first_error.get_or_insert(BuildError::Entity { entity: entity.clone(), source });
             }
         }
+        for (series, desk) in &parts.series {
+            if let Err(source) = desk.close().await {
+                first_error.get_or_insert(BuildError::Entity { entity: series.clone(), source });
+            }
+        }
         first_error.map_or(Ok(()), Err)
     }
 }
@@ -224,7 +279,18 @@ impl Core {
         self.parts.as_ref()?.codecs.get(name).cloned()
     }
 
+    pub(crate) fn now_ms(&self) -> u64 {
+        self.clock.unix_ms()
+    }
+
+    pub(crate) fn forked(&self) -> bool {
+        self.birth.forked()
+    }
+
     fn scheme(&self, name: &str) -> Result<&AnyScheme, MinterError> {
+        if self.parts.as_ref().is_some_and(|parts| parts.checked.tokens(name).is_some()) {
+            return Err(MinterError::Tokens { entity: name.to_owned() });
+        }
         let schemes = self.parts.as_ref().map(|parts| &parts.schemes);
         schemes.and_then(|schemes| schemes.get(name)).ok_or_else(|| MinterError::NoEntity {
             name: name.to_owned(),
@@ -276,7 +342,7 @@ impl RegistryBuilder {
         self
     }
 
-    /// Opens only these entities, and only the stores and leases they need. The whole config is checked all the same.
+    /// Opens only these entities and series, and only the stores and leases they need. The whole config is checked all the same.
     #[must_use]
     pub fn only<N: Into<String>>(mut self, names: impl IntoIterator<Item = N>) -> Self {
         self.only = Some(names.into_iter().map(Into::into).collect());
@@ -317,8 +383,9 @@ impl RegistryBuilder {
     /// [`BuildError`]; whatever was claimed before the error is given back.
     pub async fn build(self, config: Config) -> Result<Registry, BuildError> {
         let checked = self.check(&config)?;
-        if let Some(name) = self.only.iter().flatten().find(|name| checked.entity(name).is_none()) {
-            let known = listed(checked.entities.iter().map(|entity| &entity.name));
+        if let Some(name) = self.only.iter().flatten().find(|name| !checked.has_entity(name) && checked.series(name).is_none()) {
+            let series = checked.series.iter().map(|series| &series.name);
+            let known = listed(checked.entity_names().chain(series));
             return Err(BuildError::NoEntity { name: name.clone(), known });
         }
         let mut site = Assembly {
@@ -328,12 +395,14 @@ impl RegistryBuilder {
             claims: Vec::new(),
             rings: Rings::default(),
             codecs: BTreeMap::new(),
+            tokens: BTreeMap::new(),
+            series: BTreeMap::new(),
         };
         match site.assemble().await {
             Ok((schemes, keepers)) => {
-                let Assembly { codecs, rings, .. } = site;
-                let parts = Parts { checked, schemes, codecs, keepers, notices: rings.into_notices() };
-                Ok(Registry { core: Arc::new(Core { birth: Birth::here(), parts: Some(parts) }) })
+                let Assembly { codecs, tokens, series, rings, .. } = site;
+                let parts = Parts { checked, schemes, codecs, tokens, keepers, series, notices: rings.into_notices() };
+                Ok(Registry { core: Arc::new(Core { birth: Birth::here(), clock: self.clock, parts: Some(parts) }) })
             }
             Err(error) => {
                 site.give_up().await;
@@ -343,7 +412,11 @@ impl RegistryBuilder {
     }
 
     fn wants(&self, entity: &EntityConfig) -> bool {
-        self.only.as_ref().is_none_or(|only| only.contains(&entity.name))
+        self.wants_name(&entity.name)
+    }
+
+    fn wants_name(&self, name: &str) -> bool {
+        self.only.as_ref().is_none_or(|only| only.contains(name))
     }
 }
 
@@ -355,6 +428,8 @@ struct Assembly<'a> {
     claims: Vec<Claimed>,
     rings: Rings,
     codecs: BTreeMap<String, Arc<Codec>>,
+    tokens: BTreeMap<String, Arc<dyn TokenStore>>,
+    series: BTreeMap<String, Arc<Desk>>,
 }
 
 /// A worker id that is ours, before its keeper starts.
@@ -375,7 +450,12 @@ impl Assembly<'_> {
             .iter()
             .filter(|pool| wanted.iter().any(|entity| pool_of(entity) == Some(&pool.name)))
             .collect();
+        let tokens: Vec<&TokensConfig> =
+            checked.tokens.iter().filter(|tokens| self.builder.wants_name(&tokens.name)).collect();
         let records = self.load_keys(&wanted).await?;
+        for tokens in &tokens {
+            self.open_tokens(tokens).await?;
+        }
         let mut known = BTreeSet::new();
         for entity in &checked.entities {
             // An entity left out still tells whether its pool was in use before.
@@ -401,10 +481,34 @@ impl Assembly<'_> {
             let format = self.format_of(entity);
             self.pin(&entity.store, &entity.name, &format).await?;
         }
+        for tokens in &tokens {
+            self.pin(&tokens.store, &tokens.name, &tokens.format()).await?;
+        }
         for (store, name, record) in records {
             self.pin(&store, &name, &record).await?;
         }
+        for series in checked.series.iter().filter(|series| self.builder.wants_name(&series.name)) {
+            let desk = self.desk(series).await?;
+            self.series.insert(series.name.clone(), Arc::new(desk));
+        }
         self.open(&wanted).await
+    }
+
+    /// Compares the format of a series with the recorded one. Its periods are opened when they are asked for.
+    async fn desk(&mut self, series: &SeriesConfig) -> Result<Desk, BuildError> {
+        self.pin(&series.store, &series::record_name(&series.name), &series.format.pin()).await?;
+        // A process that numbers a few and ends takes just these in one trip.
+        let once = self.builder.once.filter(|count| u64::from(*count) <= series.format.n_max());
+        Ok(Desk {
+            name: series.name.clone(),
+            format: series.format.clone(),
+            range_len: NonZeroU32::new(once.unwrap_or(series.range)).unwrap_or(NonZeroU32::MIN),
+            clock: Arc::clone(&self.builder.clock),
+            ranges: self.ranges(&series.store).await?,
+            formats: self.formats(&series.store).await?,
+            birth: Birth::here(),
+            state: tokio::sync::Mutex::default(),
+        })
     }
 
     /// Loads the keys of the entities wanted, compares them with what their stores recorded, and makes the codecs. Returns
@@ -448,6 +552,20 @@ impl Assembly<'_> {
             Some(codec) if entity.public_is_written => codec.pin(entity.plan.format()),
             _ => entity.plan.format(),
         }
+    }
+
+    /// Compares the configured prefix with the recorded one, and finds the place of the hashes.
+    async fn open_tokens(&mut self, tokens: &TokensConfig) -> Result<(), BuildError> {
+        let formats = self.formats(&tokens.store).await?;
+        let recorded = formats.pinned(&tokens.name).await.map_err(|source| store_error(&tokens.store, source))?;
+        if let Some(recorded) = recorded {
+            let agreed = tokens.format().agrees_with(&recorded, &tokens.name);
+            agreed.map_err(|source| store_error(&tokens.store, source))?;
+        }
+        let kept = self.backend(&tokens.store).await?.tokens.clone();
+        let kept = kept.ok_or_else(|| store_error(&tokens.store, missing("bearer tokens")))?;
+        self.tokens.insert(tokens.name.clone(), kept);
+        Ok(())
     }
 
     async fn pin(&mut self, store: &str, name: &str, format: &Format) -> Result<(), BuildError> {
@@ -577,7 +695,7 @@ impl Assembly<'_> {
 impl RegistryBuilder {
     pub(crate) async fn open_store(&self, checked: &Checked, name: &str) -> Result<Backend, BuildError> {
         if self.seed.is_some() {
-            return Ok(Backend::whole(mintage_backends::Memory::new(Arc::clone(&self.clock))));
+            return Ok(Backend::full(mintage_backends::Memory::new(Arc::clone(&self.clock))));
         }
         let store = checked.store(name).ok_or_else(|| store_error(name, missing("anything: the config does not name it")))?;
         let factory = self.catalog.backends().iter().find(|factory| factory.url_scheme() == store.url_scheme());

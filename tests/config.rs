@@ -171,7 +171,7 @@ fn faults_of_the_environment_name_the_variable() {
         let environment = Environment::of([(name, value)]);
         Config::shipped().unwrap().check(&catalog(), &environment, NOW_MS).unwrap_err().to_string()
     };
-    insta::assert_snapshot!(told("MINTAGE_STORE", "postgres://user:hunter2@db/ids"), @"mintage.toml:39:9 stores.main.url: from the environment variable MINTAGE_STORE: postgres stores are not in this version yet (known: file, memory, sqlite)");
+    insta::assert_snapshot!(told("MINTAGE_STORE", "postgres://user:hunter2@db/ids"), @"mintage.toml:45:9 stores.main.url: from the environment variable MINTAGE_STORE: postgres stores are not in this version yet (known: file, memory, sqlite)");
     insta::assert_snapshot!(told("MINTAGE_INSTANCE", "a\tb"), @r#"mintage.toml:29:10 workers.main.instance: the environment variable MINTAGE_INSTANCE: "a\tb" is no instance name: write 1 to 128 characters on one line"#);
 }
 
@@ -266,7 +266,7 @@ fn everything_wrong_is_told_at_once_by_place() {
     mintage.toml:4:2 server: `server` is not in this version yet: take it out
     mintage.toml:7:11 entities.Users: "Users" cannot be used as a name here: write 1 to 63 of a-z, 0-9 and _, a letter first
     mintage.toml:7:11 entities.Users.store: missing: there are several stores, so write `store = "…"`, one of main, other
-    mintage.toml:8:1 entities.Users.scheme: no scheme "snowflak" (known: ksuid, segment, snowflake, ulid, uuidv4, uuidv7); did you mean "snowflake"?
+    mintage.toml:8:1 entities.Users.scheme: no scheme "snowflak" (known: bearer, ksuid, segment, snowflake, ulid, uuidv4, uuidv7); did you mean "snowflake"?
     mintage.toml:9:12 entities.Users.public.form: "tokn" is not one of token, short, number, uuid, plain; did you mean "token"?
     mintage.toml:9:27 entities.Users.public.prefix: "Usr" is no prefix: write 2 to 32 characters, such as usr or acme_usr: parts of a-z and 0-9, a letter first, joined by _
     mintage.toml:9:43 entities.Users.public.kye: unknown key; did you mean "key"?

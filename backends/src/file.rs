@@ -20,7 +20,7 @@ use std::{
 use async_trait::async_trait;
 use mintage_core::{
     Clock, Format, Grant, Holder, IdRange, IdempotencyKey, Lease, LeaseRow, LeaseTerms, Sequence, SequenceRow,
-    StoreError, WorkerChoice, WorkerPool,
+    StoreError, TokenRow, WorkerChoice, WorkerPool,
     plugin::{Address, Backend, BackendFactory},
 };
 use serde::{Deserialize, Serialize};
@@ -34,8 +34,9 @@ use crate::{
     wait::Backoff,
 };
 
-/// What this code writes. A file of a higher number is left alone.
-const SCHEMA_VERSION: u32 = 1;
+/// What this code writes. A file of a higher number is left alone, one of a lower number is read and written anew: version 1
+/// had no tokens.
+const SCHEMA_VERSION: u32 = 2;
 
 const STATE: &str = "state.json";
 const NEXT_STATE: &str = "state.json.tmp";
@@ -45,7 +46,7 @@ const LOCK: &str = "lock";
 const LOCK_TEXT: &str = "Mintage locks this file while it changes state.json. Leave it: without it two processes could hand out\n\
                          the same numbers. It is no sign of a crash.\n";
 
-/// Ranges, leases and formats in one folder; survives crashes and power loss; for the processes of one machine, on a local disk.
+/// Ranges, leases, formats and tokens in one folder; survives crashes and power loss; for the processes of one machine, on a local disk.
 #[derive(Debug)]
 pub struct FileStore {
     folder: Arc<Path>,
@@ -138,7 +139,7 @@ impl BackendFactory for FileFactory {
     }
 
     fn promise(&self) -> &'static str {
-        "Ranges, leases and formats in one folder; survives crashes and power loss; for the processes of one machine, on a local disk."
+        "Ranges, leases, formats and tokens in one folder; survives crashes and power loss; for the processes of one machine, on a local disk."
     }
 
     fn check(&self, url: &str) -> Result<(), String> {
@@ -148,7 +149,7 @@ impl BackendFactory for FileFactory {
     async fn open(&self, address: &Address) -> Result<Backend, StoreError> {
         let folder = address.folder.join(Self::folder(&address.url).map_err(refused)?);
         let timeout = Duration::from_millis(address.timeout_ms);
-        Ok(Backend::whole(FileStore::open(folder, address.clock.clone(), timeout).await?))
+        Ok(Backend::full(FileStore::open(folder, address.clock.clone(), timeout).await?))
     }
 }
 
@@ -269,7 +270,7 @@ fn decode(bytes: &[u8], path: &Path) -> Result<Ledger, StoreError> {
             heading.schema_version
         )));
     }
-    if heading.schema_version != SCHEMA_VERSION {
+    if heading.schema_version == 0 {
         return Err(corrupt(format!("{}: schema {} never existed", path.display(), heading.schema_version)));
     }
     let sheet: Sheet<Ledger> = serde_json::from_slice(bytes).map_err(unreadable)?;

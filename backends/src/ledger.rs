@@ -7,7 +7,7 @@ use std::{collections::BTreeMap, num::NonZeroU32};
 
 use mintage_core::{
     Format, Grant, Holder, IdRange, IdempotencyKey, Lease, LeaseRow, LeaseTerms, Sequence, SequenceRow, StoreError,
-    WorkerChoice, WorkerPool,
+    StoreErrorKind, TokenRow, TokenState, WorkerChoice, WorkerPool,
     protocol::{self, HISTORY_KEPT_MS, PoolRow, WorkerRow},
 };
 
@@ -23,7 +23,11 @@ const GRANTS_MAX: usize = 10_000;
 /// refused.
 const ANSWERS_MAX: usize = 10_000;
 
-/// Pools, sequences, answers and formats.
+/// How many tokens are kept, for the same reason. Beyond it those that nobody can use any more are forgotten, which changes no
+/// answer: unknown, expired and revoked tokens are refused alike.
+const TOKENS_MAX: usize = 10_000;
+
+/// Pools, sequences, answers, formats and tokens.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "file", derive(serde::Serialize, serde::Deserialize), serde(deny_unknown_fields))]
 pub(crate) struct Ledger {
@@ -34,6 +38,9 @@ pub(crate) struct Ledger {
     answers: BTreeMap<String, BTreeMap<String, Answer>>,
     /// By entity, as the text of a [`Format`].
     formats: BTreeMap<String, String>,
+    /// By entity, then by hash in hexadecimal digits. States of schema version 1 have none.
+    #[cfg_attr(feature = "file", serde(default))]
+    tokens: BTreeMap<String, BTreeMap<String, Token>>,
 }
 
 /// A pool in one region.
@@ -55,6 +62,18 @@ struct GrantRow {
     instance: String,
     from_ms: u64,
     to_ms: u64,
+}
+
+/// A [`TokenRow`] as it is kept, under its entity and hash.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "file", derive(serde::Serialize, serde::Deserialize), serde(deny_unknown_fields))]
+struct Token {
+    id: String,
+    scopes: Vec<String>,
+    label: String,
+    issued_ms: u64,
+    expires_ms: Option<u64>,
+    revoked_ms: Option<u64>,
 }
 
 /// Ranges.
@@ -247,6 +266,64 @@ impl Ledger {
     }
 }
 
+/// Tokens.
+impl Ledger {
+    pub(crate) fn keep_token(&mut self, row: &TokenRow, now_ms: u64) -> Result<(), StoreError> {
+        row.check()?;
+        let hash = hex(&row.hash);
+        let kept = self.tokens.get(&row.entity);
+        let clashes =
+            |kept: &BTreeMap<String, Token>| kept.contains_key(&hash) || kept.values().any(|token| token.id == row.id);
+        if kept.is_some_and(clashes) {
+            return Err(rules::token_is_there(row));
+        }
+        if self.token_count() >= TOKENS_MAX {
+            self.forget_useless_tokens(now_ms);
+        }
+        if self.token_count() >= TOKENS_MAX {
+            return Err(refused(format!(
+                "{TOKENS_MAX} tokens are in use, the most this kind of store keeps: revoke some, or use sqlite:PATH"
+            )));
+        }
+        self.tokens.entry(row.entity.clone()).or_default().insert(hash, Token::from(row));
+        Ok(())
+    }
+
+    pub(crate) fn find_token(&self, entity: &str, hash: &[u8; 32]) -> Option<TokenRow> {
+        self.tokens.get(entity)?.get(&hex(hash)).map(|token| token.describe(entity, *hash))
+    }
+
+    /// # Errors
+    /// `Corrupt` where a hash is not one.
+    pub(crate) fn tokens(&self, entity: &str) -> Result<Vec<TokenRow>, StoreError> {
+        let kept = self.tokens.get(entity).into_iter().flatten();
+        let mut rows = kept
+            .map(|(hash, token)| Some(token.describe(entity, unhex(hash)?)))
+            .collect::<Option<Vec<TokenRow>>>()
+            .ok_or_else(senseless_token)?;
+        rows.sort_by(|one, other| (one.issued_ms, &one.id).cmp(&(other.issued_ms, &other.id)));
+        Ok(rows)
+    }
+
+    pub(crate) fn revoke_token(&mut self, entity: &str, id: &str, at_ms: u64) -> bool {
+        let token = self.tokens.get_mut(entity).and_then(|kept| kept.values_mut().find(|token| token.id == id));
+        let Some(token) = token else { return false };
+        token.revoked_ms.get_or_insert(at_ms);
+        true
+    }
+
+    fn token_count(&self) -> usize {
+        self.tokens.values().map(BTreeMap::len).sum()
+    }
+
+    fn forget_useless_tokens(&mut self, now_ms: u64) {
+        for kept in self.tokens.values_mut() {
+            kept.retain(|_, token| token.describe("", [0; 32]).state(now_ms) == TokenState::Active);
+        }
+        self.tokens.retain(|_, kept| !kept.is_empty());
+    }
+}
+
 #[cfg(feature = "file")]
 impl Sound for Ledger {
     fn sound(&self) -> Result<(), StoreError> {
@@ -262,7 +339,13 @@ impl Sound for Ledger {
             return Err(rules::corrupt("a sequence is filed under another name: restore the store".to_owned()));
         }
         self.answers.values().flat_map(BTreeMap::values).try_for_each(Sound::sound)?;
-        self.formats.values().try_for_each(|text| text.parse::<Format>().map(drop))
+        self.formats.values().try_for_each(|text| text.parse::<Format>().map(drop))?;
+        for entity in self.tokens.keys() {
+            for row in self.tokens(entity)? {
+                row.check().map_err(|fault| senseless_token().caused_by(fault))?;
+            }
+        }
+        Ok(())
     }
 }
 
@@ -300,7 +383,44 @@ impl GrantRow {
     }
 }
 
-/// Implements the three store traits for a type with a method `run(op)`, which calls `op(&mut Ledger, now_ms)` alone and
+impl From<&TokenRow> for Token {
+    fn from(row: &TokenRow) -> Self {
+        let TokenRow { id, scopes, label, issued_ms, expires_ms, revoked_ms, .. } = row.clone();
+        Self { id, scopes, label, issued_ms, expires_ms, revoked_ms }
+    }
+}
+
+impl Token {
+    fn describe(&self, entity: &str, hash: [u8; 32]) -> TokenRow {
+        let mut row = TokenRow::new(entity, &self.id, hash, self.issued_ms);
+        row.scopes.clone_from(&self.scopes);
+        row.label.clone_from(&self.label);
+        (row.expires_ms, row.revoked_ms) = (self.expires_ms, self.revoked_ms);
+        row
+    }
+}
+
+fn hex(hash: &[u8; 32]) -> String {
+    hash.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Reads what [`hex`] wrote, and no other spelling.
+fn unhex(text: &str) -> Option<[u8; 32]> {
+    let mut hash = [0; 32];
+    for (at, byte) in hash.iter_mut().enumerate() {
+        *byte = u8::from_str_radix(text.get(2 * at..2 * at + 2)?, 16).ok()?;
+    }
+    (hex(&hash) == text).then_some(hash)
+}
+
+fn senseless_token() -> StoreError {
+    StoreError::new(
+        StoreErrorKind::Corrupt,
+        "a token in the store makes no sense: something else wrote it, restore the store from a backup",
+    )
+}
+
+/// Implements the four store traits for a type with a method `run(op)`, which calls `op(&mut Ledger, now_ms)` alone and
 /// answers when the ledger is kept.
 macro_rules! keeps_a_ledger {
     ($store:ty) => {
@@ -391,6 +511,29 @@ macro_rules! keeps_a_ledger {
                 self.run(move |ledger, _| ledger.pin(&entity, &format)).await
             }
         }
+
+        #[async_trait::async_trait]
+        impl mintage_core::TokenStore for $store {
+            async fn insert(&self, row: &TokenRow) -> Result<(), StoreError> {
+                let row = row.clone();
+                self.run(move |ledger, now_ms| ledger.keep_token(&row, now_ms)).await
+            }
+
+            async fn find(&self, entity: &str, hash: &[u8; 32]) -> Result<Option<TokenRow>, StoreError> {
+                let (entity, hash) = (entity.to_owned(), *hash);
+                self.run(move |ledger, _| Ok(ledger.find_token(&entity, &hash))).await
+            }
+
+            async fn list(&self, entity: &str) -> Result<Vec<TokenRow>, StoreError> {
+                let entity = entity.to_owned();
+                self.run(move |ledger, _| ledger.tokens(&entity)).await
+            }
+
+            async fn revoke(&self, entity: &str, id: &str, at_ms: u64) -> Result<bool, StoreError> {
+                let (entity, id) = (entity.to_owned(), id.to_owned());
+                self.run(move |ledger, _| Ok(ledger.revoke_token(&entity, &id, at_ms))).await
+            }
+        }
     };
 }
 pub(crate) use keeps_a_ledger;
@@ -413,6 +556,44 @@ mod tests {
         }
         let known = |nth: u64| ledger.history(&pool, NOW_MS + 1_000 * nth).len();
         assert_eq!([known(0), known(1), known(2), known(claims - 1)], [0, 0, 1, 1]);
+    }
+
+    #[test]
+    fn tokens_in_use_are_refused_rather_than_forgotten() {
+        let mut ledger = Ledger::default();
+        let token = |nth: usize| {
+            let mut hash = [0; 32];
+            hash[..8].copy_from_slice(&u64::try_from(nth).unwrap().to_be_bytes());
+            TokenRow::new("api_keys", format!("t{nth}"), hash, NOW_MS)
+        };
+        for nth in 0..TOKENS_MAX {
+            let row = Token::from(&token(nth));
+            ledger.tokens.entry("api_keys".to_owned()).or_default().insert(hex(&token(nth).hash), row);
+        }
+        let error = ledger.keep_token(&token(TOKENS_MAX), NOW_MS).unwrap_err();
+        assert!(error.to_string().contains("use sqlite"), "{error}");
+        assert!(ledger.revoke_token("api_keys", "t7", NOW_MS));
+        ledger.keep_token(&token(TOKENS_MAX), NOW_MS).unwrap();
+        assert_eq!(ledger.find_token("api_keys", &token(7).hash), None, "the revoked one made room");
+        assert_eq!(ledger.find_token("api_keys", &token(8).hash), Some(token(8)));
+        assert_eq!(ledger.token_count(), TOKENS_MAX);
+    }
+
+    #[test]
+    fn hashes_have_one_spelling() {
+        let hash: [u8; 32] = std::array::from_fn(|at| u8::try_from(at * 8).unwrap());
+        let text = hex(&hash);
+        assert_eq!((text.len(), unhex(&text)), (64, Some(hash)));
+        let wrong = [
+            text.to_uppercase(),
+            format!("{text}0"),
+            text[..63].to_owned(),
+            format!("+1{}", &text[2..]),
+            "é".repeat(32),
+        ];
+        for wrong in wrong {
+            assert_eq!(unhex(&wrong), None, "{wrong}");
+        }
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Where ranges, leases and formats live: in memory, in a folder, in an SQLite database.
+//! Where ranges, leases, formats and tokens live: in memory, in a folder, in an SQLite database.
 //!
 //! | URL | store | feature |
 //! |---|---|---|

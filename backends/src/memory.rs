@@ -8,7 +8,7 @@ use std::{
 use async_trait::async_trait;
 use mintage_core::{
     Clock, Format, Grant, Holder, IdRange, IdempotencyKey, Lease, LeaseRow, LeaseTerms, Sequence, SequenceRow,
-    StoreError, WorkerChoice, WorkerPool,
+    StoreError, TokenRow, WorkerChoice, WorkerPool,
     plugin::{Address, Backend, BackendFactory},
 };
 
@@ -17,7 +17,7 @@ use crate::{
     rules,
 };
 
-/// Ranges, leases and formats in memory; nothing survives the process; for tests.
+/// Ranges, leases, formats and tokens in memory; nothing survives the process; for tests.
 #[derive(Debug)]
 pub struct Memory {
     ledger: Mutex<Ledger>,
@@ -51,7 +51,7 @@ impl BackendFactory for MemoryFactory {
     }
 
     fn promise(&self) -> &'static str {
-        "Ranges, leases and formats in memory; nothing survives the process; for tests."
+        "Ranges, leases, formats and tokens in memory; nothing survives the process; for tests."
     }
 
     fn check(&self, url: &str) -> Result<(), String> {
@@ -63,6 +63,6 @@ impl BackendFactory for MemoryFactory {
 
     async fn open(&self, address: &Address) -> Result<Backend, StoreError> {
         self.check(&address.url).map_err(rules::refused)?;
-        Ok(Backend::whole(Memory::new(address.clock.clone())))
+        Ok(Backend::full(Memory::new(address.clock.clone())))
     }
 }

@@ -5,7 +5,7 @@
 use std::num::NonZeroU32;
 
 use mintage_core::{
-    Clock, Format, IdRange, Sequence, SequenceRow, StoreError, StoreErrorKind, WorkerPool,
+    Clock, Format, IdRange, Sequence, SequenceRow, StoreError, StoreErrorKind, TokenRow, WorkerPool,
     protocol::{self, PoolRow, TIME_MAX_MS, WorkerRow},
 };
 
@@ -129,6 +129,14 @@ pub(crate) fn format_text(entity: &str, format: &Format) -> Result<String, Store
         return Ok(text);
     }
     Err(refused(format!("entities.{entity}: its format names no scheme, so it could not be read back: use Format::of")))
+}
+
+/// The entity has a token of this id or hash.
+pub(crate) fn token_is_there(row: &TokenRow) -> StoreError {
+    StoreError::new(
+        StoreErrorKind::Conflict,
+        format!("entities.{}: there is a token of this id or hash already: issue another", row.entity),
+    )
 }
 
 pub(crate) fn refused(message: String) -> StoreError {

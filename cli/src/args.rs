@@ -40,7 +40,7 @@ pub(crate) struct ConfigArgs {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Mint ids of an entity.
+    /// Mint ids of an entity, or numbers of a series.
     #[command(after_help = "\
 Examples:
   mintage new users
@@ -76,6 +76,15 @@ Examples:
   mintage keys rotate main --from orders=2000000
   mintage keys revoke main --version 1")]
     Keys(KeysCommand),
+    /// Bearer tokens, such as API keys: issue, verify, list, revoke.
+    #[command(subcommand, after_help = "\
+Examples:
+  mintage tokens issue api_keys --scope orders:read --label 'billing job' --expires 30d
+  mintage tokens verify api_keys - < token.txt
+  mintage tokens list api_keys -o json
+  mintage tokens revoke api_keys 7km1dzhmq0
+  mintage tokens pattern api_keys                for secret scanners")]
+    Tokens(TokensCommand),
     /// Print the JSON Schema of the config, for editors.
     Schema,
     /// Print completions for a shell.
@@ -87,7 +96,7 @@ Examples:
 
 #[derive(ClapArgs, Debug)]
 pub(crate) struct NewArgs {
-    /// The entity, as the config names it.
+    /// The entity or series, as the config names it.
     pub(crate) entity: String,
     /// How many.
     #[arg(short = 'n', long = "count", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=i64::from(NEW_MAX)))]
@@ -183,6 +192,63 @@ pub(crate) enum KeysCommand {
         version: u32,
         #[command(flatten)]
         care: Care,
+    },
+}
+
+/// Entities are those with `scheme = "bearer"` in the config.
+#[derive(Debug, Subcommand)]
+pub(crate) enum TokensCommand {
+    /// Issue a token and print it, this once: only its hash is kept.
+    Issue {
+        /// The entity, as the config names it.
+        entity: String,
+        /// What it may be used for; again for each scope.
+        #[arg(long, value_name = "SCOPE")]
+        scope: Vec<String>,
+        /// Whose it is, for lists.
+        #[arg(long, default_value = "", hide_default_value = true)]
+        label: String,
+        /// 30d, a time such as 2027-01-01T00:00:00Z, or never. Without it: as the config says.
+        #[arg(long, value_name = "WHEN")]
+        expires: Option<String>,
+        /// How to print it.
+        #[arg(short, long, value_enum, default_value_t)]
+        output: Output,
+    },
+    /// Check the token on stdin. Exits 1 if it is not accepted, and does not say why.
+    Verify {
+        /// The entity, as the config names it.
+        entity: String,
+        /// `-`: the token is read from stdin, never from here.
+        // Anything else is taken as well, so that its refusal does not repeat it.
+        #[arg(value_name = "-", num_args = 0..)]
+        token: Vec<OsString>,
+        /// For a use that needs this scope.
+        #[arg(long)]
+        scope: Option<String>,
+        /// How to print what is known of it.
+        #[arg(short, long, value_enum, default_value_t)]
+        output: Output,
+    },
+    /// The tokens of an entity: ids, scopes, labels, times. Never a token.
+    List {
+        /// The entity, as the config names it.
+        entity: String,
+        /// How to print them.
+        #[arg(short, long, value_enum, default_value_t)]
+        output: Output,
+    },
+    /// Take a token back, at once and for ever.
+    Revoke {
+        /// The entity, as the config names it.
+        entity: String,
+        /// The id that `list` shows.
+        id: String,
+    },
+    /// Print the regular expression that finds its tokens in code and logs.
+    Pattern {
+        /// The entity, as the config names it.
+        entity: String,
     },
 }
 

@@ -4,7 +4,7 @@ use std::io::Write;
 
 use mintage::{
     BuildError, config,
-    config::{Checked, EntityConfig},
+    config::{Checked, EntityConfig, TokensConfig},
     core::{Clock, SystemClock, plugin::Fact},
     time,
 };
@@ -82,6 +82,8 @@ pub(crate) fn check(config: &ConfigArgs, check: &CheckArgs) -> Result<(), Failur
     } else if let Some(checked) = &checked {
         let mut rows: Vec<(String, String)> =
             checked.entities.iter().map(|entity| (entity.name.clone(), summary(entity, now_ms))).collect();
+        rows.extend(checked.tokens.iter().map(|tokens| (tokens.name.clone(), tokens_summary(tokens))));
+        rows.extend(checked.series.iter().map(|series| (format!("series.{}", series.name), series.format.summary())));
         rows.extend(checked.stores.iter().map(|store| {
             let factory = builder.catalog().backends().iter().find(|known| known.url_scheme() == store.url_scheme());
             (format!("stores.{}", store.name), factory.map_or("", |known| known.promise()).to_owned())
@@ -146,19 +148,32 @@ fn summary(entity: &EntityConfig, now_ms: u64) -> String {
         .filter_map(|name| facts.iter().find(|fact| fact.name == *name))
         .map(|fact| fact.text.as_str())
         .collect();
-    format!("{}: {}", entity.scheme, told.join(", "))
+    let public = entity.public.as_ref().map_or("public: nothing".to_owned(), |form| format!("public {}: {}", form.name(), form.label()));
+    format!("{}: {}; {public}", entity.scheme, told.join(", "))
+}
+
+fn tokens_summary(tokens: &TokensConfig) -> String {
+    let facts = tokens.facts();
+    let told: Vec<&str> = facts.iter().take(2).map(|fact| fact.text.as_str()).collect();
+    format!("bearer: {}", told.join(", "))
 }
 
 /// `mintage explain ENTITY`.
 pub(crate) fn explain(config: &ConfigArgs, explain: &ExplainArgs) -> Result<(), Failure> {
     let checked = checked(config)?;
-    let entity = entity(&checked, &explain.entity)?;
-    let mut facts = entity.plan.facts(SystemClock.unix_ms());
-    facts.extend(public_facts(entity));
+    let (scheme, facts) = match checked.tokens(&explain.entity) {
+        Some(tokens) => ("bearer", tokens.facts()),
+        None => {
+            let entity = entity(&checked, &explain.entity)?;
+            let mut facts = entity.plan.facts(SystemClock.unix_ms());
+            facts.extend(public_facts(entity));
+            (entity.scheme.as_str(), facts)
+        }
+    };
     let mut out = std::io::stdout().lock();
     match explain.output {
         Output::Text => {
-            let mut rows = vec![("scheme".to_owned(), entity.scheme.clone())];
+            let mut rows = vec![("scheme".to_owned(), scheme.to_owned())];
             rows.extend(facts.iter().map(|fact| (fact.name.to_owned(), marked(fact))));
             out.write_all(output::aligned(&rows, 0).as_bytes())?;
         }
@@ -170,7 +185,7 @@ pub(crate) fn explain(config: &ConfigArgs, explain: &ExplainArgs) -> Result<(), 
                     json!({"name": fact.name, "text": fact.text, "at": at, "warning": fact.warning})
                 })
                 .collect();
-            writeln!(out, "{:#}", json!({"entity": entity.name, "scheme": entity.scheme, "facts": facts}))?;
+            writeln!(out, "{:#}", json!({"entity": explain.entity, "scheme": scheme, "facts": facts}))?;
         }
         Output::Csv => {
             writeln!(out, "name,text")?;
@@ -213,7 +228,10 @@ fn checked(config: &ConfigArgs) -> Result<Checked, Failure> {
 
 fn entity<'c>(checked: &'c Checked, name: &str) -> Result<&'c EntityConfig, Failure> {
     checked.entity(name).ok_or_else(|| {
-        let known: Vec<&str> = checked.entities.iter().map(|entity| entity.name.as_str()).collect();
+        if checked.tokens(name).is_some() {
+            return Failure::usage(format!("{name} has bearer tokens, not ids: see `mintage tokens --help`"));
+        }
+        let known: Vec<&str> = checked.entity_names().map(String::as_str).collect();
         BuildError::NoEntity { name: name.to_owned(), known: known.join(", ") }.into()
     })
 }

@@ -3,7 +3,7 @@
 use std::{error::Error, process::ExitCode};
 
 use mintage::{
-    BuildError, MinterError,
+    BuildError, MinterError, SeriesError,
     core::{MintError, ParseError, ReadyError, StoreError, StoreErrorKind},
     public::{KeyError, PublicIdError},
 };
@@ -74,6 +74,24 @@ impl From<BuildError> for Failure {
 impl From<ReadyError> for Failure {
     fn from(error: ReadyError) -> Self {
         Self { code: ready_code(&error), message: ready_text(&error) }
+    }
+}
+
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Self {
+        // As when building: what a store refuses about a request is for its author to mend.
+        let code = if error.kind() == StoreErrorKind::Refused { USAGE } else { store_code(&error) };
+        Self { code, message: chain(&error) }
+    }
+}
+
+impl From<SeriesError> for Failure {
+    fn from(error: SeriesError) -> Self {
+        match error {
+            SeriesError::Ready(source) => source.into(),
+            SeriesError::Period { ref source, .. } => Self { code: store_code(source), message: chain(&error) },
+            _ => Self::refused(chain(&error)),
+        }
     }
 }
 

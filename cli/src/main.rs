@@ -12,6 +12,7 @@ mod keys;
 mod new;
 mod output;
 mod stop;
+mod tokens;
 
 use std::process::ExitCode;
 
@@ -46,6 +47,7 @@ async fn run(args: Args) -> Result<(), Failure> {
         Command::Check(check) => facts::check(&args.config, &check),
         Command::Explain(explain) => facts::explain(&args.config, &explain),
         Command::Keys(command) => keys::run(&args.config, command),
+        Command::Tokens(command) => tokens::run(&args.config, command).await,
         Command::Schema => facts::schema(),
         Command::Completions { shell } => args::completions(shell),
     }

@@ -1,4 +1,4 @@
-//! `mintage new`: mint ids and print them.
+//! `mintage new`: mint ids, or numbers of a series, and print them.
 //!
 //! Numbers and worker ids that were taken and not used are given back, also when the run is stopped by Ctrl-C or `kill`, or when
 //! the reader of the output goes away. Output stops at the end of a line, so that no id is ever cut to a shorter one.
@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use mintage::{AnyMinter, Registry, core::AnyId};
+use mintage::{AnyMinter, Registry, Series, core::AnyId};
 use tokio::task::JoinHandle;
 
 use crate::{
@@ -34,18 +34,16 @@ pub(crate) async fn run(config: &ConfigArgs, new: NewArgs) -> Result<(), Failure
     for notice in registry.notices() {
         output::remark(notice);
     }
-    let minter = registry.any_minter(&new.entity)?;
     let mut page = Page { output: new.output, begun: false, writing: None };
     let printed = tokio::select! {
         biased;
         () = stop.asked() => Err(Failure::refused("stopped: what was not printed is given back")),
-        printed = print(&minter, &new, &mut page) => printed,
+        printed = print(&registry, &new, &mut page) => printed,
     };
     if printed.is_err() {
         // What is printed so far is good, and so should be its form. A reader that is gone or stuck does not get it.
         let _ = tokio::time::timeout(Duration::from_millis(LAST_WRITE_MS_MAX), page.tail()).await;
     }
-    drop(minter);
     let closed = close(registry).await;
     printed.and(closed)
 }
@@ -58,7 +56,25 @@ async fn close(registry: Registry) -> Result<(), Failure> {
     Ok(())
 }
 
-async fn print(minter: &AnyMinter, new: &NewArgs, page: &mut Page) -> Result<(), Failure> {
+async fn print(registry: &Registry, new: &NewArgs, page: &mut Page) -> Result<(), Failure> {
+    match registry.series(&new.entity) {
+        Ok(_) if new.public => Err(Failure::usage("numbers of a series are what the outside sees: leave --public out")),
+        Ok(series) => print_numbers(&series, new, page).await,
+        Err(_) => print_ids(&registry.any_minter(&new.entity)?, new, page).await,
+    }
+}
+
+async fn print_numbers(series: &Series, new: &NewArgs, page: &mut Page) -> Result<(), Failure> {
+    for made in 1..=new.count {
+        page.ids(series.name(), &[series.next().await?.to_string()]).await?;
+        if made % CHUNK == 0 || made == new.count {
+            progress(new.count, new.count - made);
+        }
+    }
+    Ok(page.tail().await?)
+}
+
+async fn print_ids(minter: &AnyMinter, new: &NewArgs, page: &mut Page) -> Result<(), Failure> {
     let mut left = new.count;
     while left > 0 {
         let ids = minter.mint_many(left.min(CHUNK) as usize).await?;

@@ -71,8 +71,10 @@ documents! {
     cases: "docs/cases.md",
     config: "docs/config.md",
     design: "docs/design.md",
+    numbers: "docs/numbers.md",
     schemes: "docs/schemes.md",
     stores: "docs/stores.md",
+    tokens: "docs/tokens.md",
 }
 
 #[test]

@@ -124,6 +124,9 @@ pub enum ParseError {
     /// Above the largest id of this kind, or outside the layout.
     #[error("out of range: larger than any id of this kind")]
     OutOfRange,
+    /// The check digit is another one.
+    #[error("the check digit does not fit: a digit is wrong, or two are swapped")]
+    CheckDigit,
     /// A UUID without its hyphens, or with hyphens elsewhere.
     #[error("not hyphenated as 8-4-4-4-12: a UUID is 36 characters with hyphens after 8, 13, 18 and 23")]
     Hyphens,

@@ -87,10 +87,12 @@ impl Format {
         if differences.is_empty() {
             return Ok(());
         }
+        // Records of other things than entities carry their table in their name.
+        let table = if entity.contains('.') { "" } else { "entities." };
         Err(StoreError::new(
             StoreErrorKind::FormatMismatch,
             format!(
-                "entities.{entity}: the config disagrees with the format recorded at first use: {}. \
+                "{table}{entity}: the config disagrees with the format recorded at first use: {}. \
                  Ids of two formats would collide or be misread: restore the old value, or give the new format a new entity name",
                 differences.join("; ")
             ),

@@ -30,7 +30,7 @@
 //! |---|---|
 //! | the scheme trait | [`scheme`](IdScheme) |
 //! | the rules that make leases safe | [`protocol`] |
-//! | the store traits | [`RangeStore`], [`LeaseStore`], [`FormatStore`] |
+//! | the store traits | [`RangeStore`], [`LeaseStore`], [`FormatStore`], [`TokenStore`] |
 //! | the laws as tests | `testkit` (feature `testkit`) |
 #![forbid(unsafe_code)]
 
@@ -47,6 +47,7 @@ mod range;
 mod scheme;
 #[cfg(feature = "testkit")]
 pub mod testkit;
+mod token;
 
 pub use anatomy::{Anatomy, Field, IdTime, Role};
 pub use bits::{AnyId, Bits, IdBits};
@@ -59,3 +60,4 @@ pub use lease::{
 };
 pub use range::{IdRange, IdempotencyKey, RangeStore, Sequence, SequenceRow, RANGE_END};
 pub use scheme::{AnyScheme, IdScheme, Order, SchemeInfo};
+pub use token::{TokenRow, TokenState, TokenStore};

@@ -10,7 +10,7 @@ use async_trait::async_trait;
 
 use crate::{
     AnyScheme, Clock, Format, FormatStore, LeaseStore, Leased, RangeStore, ReadyError, SchemeInfo, Sequence, StoreError,
-    WorkerChoice,
+    TokenStore, WorkerChoice,
 };
 
 /// Adds schemes and stores to a registry: `builder.plugin::<MyPlugin>()`.
@@ -54,7 +54,7 @@ impl Catalog {
 
 /// Makes one scheme from an entity's settings.
 pub trait SchemeFactory: fmt::Debug + Send + Sync + 'static {
-    /// The value of `scheme = "…"`.
+    /// The value of `scheme = "…"`. Not `bearer`, which the config reads itself: such tokens are no ids.
     fn name(&self) -> &'static str;
 
     /// One line for lists and editors.
@@ -236,13 +236,33 @@ pub struct Backend {
     pub leases: Option<Arc<dyn LeaseStore>>,
     /// Formats, if it keeps them.
     pub formats: Option<Arc<dyn FormatStore>>,
+    /// Bearer tokens, if it keeps them.
+    pub tokens: Option<Arc<dyn TokenStore>>,
 }
 
 impl Backend {
-    /// A store that keeps all three.
+    /// A store that keeps ranges, leases and formats.
     pub fn whole<S: RangeStore + LeaseStore + FormatStore>(store: S) -> Self {
         let store = Arc::new(store);
-        Self { ranges: Some(store.clone()), leases: Some(store.clone()), formats: Some(store) }
+        Self { ranges: Some(store.clone()), leases: Some(store.clone()), formats: Some(store), tokens: None }
+    }
+
+    /// A store that keeps all four.
+    pub fn full<S: RangeStore + LeaseStore + FormatStore + TokenStore>(store: S) -> Self {
+        let store = Arc::new(store);
+        Self {
+            ranges: Some(store.clone()),
+            leases: Some(store.clone()),
+            formats: Some(store.clone()),
+            tokens: Some(store),
+        }
+    }
+
+    /// With a place for bearer tokens.
+    #[must_use]
+    pub fn with_tokens(mut self, tokens: Arc<dyn TokenStore>) -> Self {
+        self.tokens = Some(tokens);
+        self
     }
 }
 
@@ -312,6 +332,8 @@ pub enum KeyKind {
     Choice(&'static [&'static str]),
     /// A list of texts.
     Texts,
+    /// A list of whole numbers, each within bounds.
+    Integers(i64, i64),
     /// A table with these keys.
     Table(&'static [Key]),
     /// Tables by any name, each with these keys.
@@ -526,6 +548,27 @@ impl<'a> Settings<'a> {
                 texts
             }
             other => self.wrong_type(key, "a list of texts", other),
+        }
+    }
+
+    /// A list of whole numbers, each within `bounds`, both ends included.
+    pub fn integers(&mut self, key: &str, bounds: std::ops::RangeInclusive<i64>) -> Option<Vec<i64>> {
+        match &self.get(key)?.value {
+            Value::List(items) => {
+                let numbers: Option<Vec<i64>> = items
+                    .iter()
+                    .map(|item| match &item.value {
+                        Value::Integer(number) if bounds.contains(number) => Some(*number),
+                        _ => None,
+                    })
+                    .collect();
+                if numbers.is_none() {
+                    let (least, most) = (bounds.start(), bounds.end());
+                    self.refuse(key, format!("a list of whole numbers from {least} to {most} was expected"));
+                }
+                numbers
+            }
+            other => self.wrong_type(key, "a list of whole numbers", other),
         }
     }
 

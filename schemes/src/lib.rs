@@ -1,6 +1,7 @@
-//! How ids are made: [`Snowflake`], [`UuidV7`], [`Ulid`], [`Ksuid`], [`UuidV4`] and [`Segment`], each usable with no config and
-//! no database of ours.
+//! How ids are made: [`Snowflake`], [`UuidV7`], [`Ulid`], [`Ksuid`], [`UuidV4`], [`Code`] and [`Segment`], each usable with no
+//! config and no database of ours.
 
+mod code;
 mod entropy;
 pub mod fork;
 mod ksuid;
@@ -15,6 +16,7 @@ mod uuid_reader;
 mod uuidv4;
 mod uuidv7;
 
+pub use code::{Code, CodeAlphabet, CodeFault};
 pub use entropy::Entropy;
 pub use ksuid::{KSUID_EPOCH_S, Ksuid, ksuid_anatomy, parse_ksuid, write_ksuid};
 pub use layout::{

@@ -1,5 +1,6 @@
 //! Our own schemes and stores, entering by the same door as a stranger's.
 
+mod code;
 mod random;
 mod segment;
 mod snowflake;
@@ -15,6 +16,7 @@ impl Plugin for Builtins {
     fn install(catalog: &mut Catalog) {
         catalog.scheme(snowflake::SnowflakeFactory);
         catalog.scheme(segment::SegmentFactory);
+        catalog.scheme(code::CodeFactory);
         for scheme in random::ALL {
             catalog.scheme(scheme);
         }

@@ -4,7 +4,10 @@
 
 use std::ops::RangeInclusive;
 
-use mintage_core::plugin::{Key, KeyKind};
+use mintage_core::{
+    TokenRow,
+    plugin::{Key, KeyKind},
+};
 
 /// Shorthand for the tables below.
 const fn key(name: &'static str, kind: KeyKind, about: &'static str) -> Key {
@@ -20,6 +23,7 @@ pub(super) const ROOT: &[Key] = &[
         "What this config is for, such as live or test: keys of one realm open nothing of another.",
     ),
     key("entities", KeyKind::Named(ENTITY), "The kinds of thing that need ids, a database table each as a rule."),
+    key("series", KeyKind::Named(SERIES), "Numbers people read that begin again with each day, month or year."),
     key("workers", KeyKind::Named(POOL), "Pools of worker ids, from which processes lease one each."),
     key("regions", KeyKind::Table(&[]), "Which block of worker ids each region owns: the same in every region."),
     key("stores", KeyKind::Named(STORE), "Where ranges, leases and formats are kept."),
@@ -45,6 +49,22 @@ pub(super) const ENTITY: &[Key] = &[
     ),
 ];
 
+/// The scheme of entities that have secret tokens instead of ids. It is no factory's: a secret has no bits, no order and no
+/// public form.
+pub(super) const BEARER: &str = "bearer";
+
+/// One line for lists and editors, as factories have.
+pub(super) const BEARER_ABOUT: &str = "Secret tokens, such as API keys; only their hashes are kept.";
+
+/// What an entity of bearer tokens takes.
+pub(super) const TOKENS: &[Key] = &[
+    key("scheme", KeyKind::Text, "How its ids are made."),
+    key("store", KeyKind::Text, "The store that keeps the hashes; may be left out where there is only one."),
+    key("prefix", KeyKind::Text, "What its tokens begin with: company, kind and `_`, such as acme_pat_."),
+    key("expires", KeyKind::Duration, "How long a token is accepted, unless it is issued otherwise. Without it: for ever."),
+    key("scopes", KeyKind::Texts, "What its tokens may be issued for. Without it: any scope."),
+];
+
 /// `public = { … }` of an entity.
 pub(super) const PUBLIC: &[Key] = &[
     key("form", KeyKind::Choice(&["token", "short", "number", "uuid", "plain"]), "What public ids look like."),
@@ -68,6 +88,29 @@ pub(super) const STAGE: &[Key] = &[
     key("hi", KeyKind::Integer(0, i64::MAX), "One past the largest public number, without its check digit."),
     key("key", KeyKind::Text, "The secret key: a name from [keys]."),
 ];
+
+/// `[series.NAME]`.
+pub(super) const SERIES: &[Key] = &[
+    key("format", KeyKind::Text, "What a number looks like, such as {yyyy}{mm}{dd}-{n:06}."),
+    key("zone", KeyKind::Text, "The time zone whose midnight counts, such as Europe/Berlin."),
+    key(
+        "restart",
+        KeyKind::Choice(&["day", "month", "year", "never"]),
+        "When numbers begin again; by default as often as the date in the format changes.",
+    ),
+    key("store", KeyKind::Text, "The store that counts; may be left out where there is only one."),
+    key("start", KeyKind::Integer(0, i64::MAX), "The first number of each period. Default 1."),
+    key(
+        "range",
+        KeyKind::Integer(1, SERIES_RANGE_MAX),
+        "Numbers fetched in one trip to the store. Default 1, which leaves no gap but after a crash.",
+    ),
+    key("check_digit", KeyKind::Choice(&["damm"]), "Puts a check digit behind the number."),
+    key("group", KeyKind::Integer(1, 18), "How many digits stand together when a number is shown to people."),
+];
+
+/// Most numbers a series fetches at once: more would only widen the gaps.
+pub(super) const SERIES_RANGE_MAX: i64 = 1_000_000;
 
 /// `[workers.NAME]`.
 pub(super) const POOL: &[Key] = &[
@@ -188,6 +231,26 @@ pub(super) const PREFIX: Grammar = Grammar {
     length: 2..=32,
     words: "2 to 32 characters, such as usr or acme_usr: parts of a-z and 0-9, a letter first, joined by _",
     letters_fit: |text| text.split('_').all(|part| begins_with_letter(part) && part.bytes().all(is_lower_or_digit)),
+};
+
+/// What bearer tokens begin with: a prefix of two words at least, and the `_` before the secret.
+pub(super) const BEARER_PREFIX: Grammar = Grammar {
+    pattern: "^[a-z][a-z0-9]*(_[a-z][a-z0-9]*)+_$",
+    length: 6..=33,
+    words: "6 to 33 characters, company and kind in lower case and a `_` after each, such as acme_pat_",
+    letters_fit: |text| {
+        text.strip_suffix('_').is_some_and(|words| words.contains('_') && (PREFIX.letters_fit)(words))
+    },
+};
+
+/// Scopes of bearer tokens.
+pub(super) const SCOPE: Grammar = Grammar {
+    pattern: "^[a-z][a-z0-9:._-]*$",
+    length: 1..=TokenRow::SCOPE_LEN_MAX,
+    words: "1 to 64 of a-z, 0-9, `:`, `.`, `_` and `-`, a letter first, such as orders:read",
+    letters_fit: |text| {
+        begins_with_letter(text) && text.bytes().all(|byte| is_lower_or_digit(byte) || b":._-".contains(&byte))
+    },
 };
 
 /// Names of environment variables.

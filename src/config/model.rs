@@ -3,12 +3,15 @@
 use std::{collections::BTreeMap, fmt, ops::Range, path::PathBuf, sync::Arc};
 
 use mintage_core::{
-    LeaseTerms, PoolLimits, WorkerChoice,
-    plugin::{Needs, Place, SchemePlan},
+    Format, LeaseTerms, PoolLimits, WorkerChoice,
+    plugin::{Fact, Needs, Place, SchemePlan},
 };
 
-use super::Problems;
-use crate::public::PublicForm;
+use super::{Problems, keys::BEARER, words};
+use crate::{
+    public::{BearerFormat, PublicForm},
+    series::SeriesFormat,
+};
 
 /// A config without faults: every name in it resolves, every number fits.
 #[derive(Clone, Debug)]
@@ -20,6 +23,10 @@ pub struct Checked {
     pub realm: String,
     /// The entities, in the order of the file.
     pub entities: Vec<EntityConfig>,
+    /// The entities that have bearer tokens instead of ids, in the order of the file.
+    pub tokens: Vec<TokensConfig>,
+    /// The series, in the order of the file.
+    pub series: Vec<SeriesConfig>,
     /// The pools of worker ids, in the order of the file.
     pub pools: Vec<PoolConfig>,
     /// Which block of worker ids each region owns. No two overlap.
@@ -36,6 +43,27 @@ impl Checked {
     /// An entity by name.
     pub fn entity(&self, name: &str) -> Option<&EntityConfig> {
         self.entities.iter().find(|entity| entity.name == name)
+    }
+
+    /// Whether there is an entity of that name, with ids or with tokens.
+    pub fn has_entity(&self, name: &str) -> bool {
+        self.entity_names().any(|known| known == name)
+    }
+
+    /// The names of the entities, those with ids first.
+    pub fn entity_names(&self) -> impl Iterator<Item = &String> {
+        let minting = self.entities.iter().map(|entity| &entity.name);
+        minting.chain(self.tokens.iter().map(|tokens| &tokens.name))
+    }
+
+    /// An entity of bearer tokens by name.
+    pub fn tokens(&self, name: &str) -> Option<&TokensConfig> {
+        self.tokens.iter().find(|tokens| tokens.name == name)
+    }
+
+    /// A series by name.
+    pub fn series(&self, name: &str) -> Option<&SeriesConfig> {
+        self.series.iter().find(|series| series.name == name)
     }
 
     /// A pool by name.
@@ -72,6 +100,68 @@ pub struct EntityConfig {
     pub public: Option<PublicForm>,
     /// Whether the config says so itself; then the store records it.
     pub public_is_written: bool,
+    /// Where it stands.
+    pub at: Place,
+}
+
+/// `[entities.NAME]` with `scheme = "bearer"`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct TokensConfig {
+    /// Its name.
+    pub name: String,
+    /// What its tokens look like.
+    pub format: BearerFormat,
+    /// How long a token is accepted that is issued without a word about it; `None` for ever.
+    pub expires_ms: Option<u64>,
+    /// What tokens may be issued for; `None` for any scope.
+    pub scopes: Option<Vec<String>>,
+    /// The store that keeps the hashes.
+    pub store: String,
+    /// Where it stands.
+    pub at: Place,
+}
+
+impl TokensConfig {
+    /// What is recorded in the store at first use: with another prefix no token given out would be read again.
+    pub fn format(&self) -> Format {
+        Format::of(BEARER).with("prefix", self.format.prefix())
+    }
+
+    /// What its settings mean.
+    pub fn facts(&self) -> Vec<Fact> {
+        let life = match self.expires_ms {
+            Some(ms) => format!("accepted for {}, unless issued otherwise", words::span(ms)),
+            None => "accepted until revoked, unless issued otherwise".to_owned(),
+        };
+        let scopes = match &self.scopes {
+            Some(scopes) if scopes.is_empty() => "none".to_owned(),
+            Some(scopes) => scopes.join(", "),
+            None => "any".to_owned(),
+        };
+        let life = Fact::new("life", life);
+        vec![
+            Fact::new("capacity", "secret tokens of 178 random bits"),
+            if self.expires_ms.is_none() { life.warn() } else { life },
+            Fact::new("scopes", scopes),
+            Fact::new("storage", format!("a SHA-256 hash a token in store {}; the token itself is nowhere", self.store)),
+            Fact::new("scanner", self.format.scanner_pattern()),
+        ]
+    }
+}
+
+/// `[series.NAME]`.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct SeriesConfig {
+    /// Its name.
+    pub name: String,
+    /// What its numbers look like.
+    pub format: SeriesFormat,
+    /// How many numbers one store trip brings.
+    pub range: u32,
+    /// The store that counts and keeps its format.
+    pub store: String,
     /// Where it stands.
     pub at: Place,
 }

@@ -9,7 +9,8 @@ use mintage_core::plugin::{Catalog, Place, Problem, SchemeFactory, Setting, Sett
 
 use super::{
     Checked, Config, ConfigErrors, EntityConfig, Environment, KeyConfig, Problems,
-    keys::{ENTITY_NAME, Grammar, NAME, REALM},
+    keys::{BEARER, ENTITY_NAME, Grammar, NAME, REALM},
+    offer::Offer,
     shape::Shape,
     tree::join,
     words,
@@ -17,7 +18,9 @@ use super::{
 
 mod pools;
 mod public;
+mod series;
 mod stores;
+mod tokens;
 
 /// The realm of a config that names none.
 const REALM_DEFAULT: &str = "live";
@@ -83,16 +86,20 @@ impl<'c> Reader<'c> {
         let keys: Vec<KeyConfig> = keys.iter().filter_map(|block| self.master(block)).collect();
         let entities = self.entities(&known);
         self.sequences(&entities);
+        let series = self.every_series(&known, &entities);
+        let tokens = self.tokens(&known, &entities);
         let regions = self.regions();
         let pools = self.pools(&known, &entities, &regions);
         Checked {
             folder: self.config.folder.clone(),
             realm,
+            series,
             pools,
             regions: regions.into_iter().map(|(name, region)| (name.to_owned(), region)).collect(),
             stores: stores.iter().filter_map(|block| self.store(block)).collect(),
             keys,
             entities,
+            tokens,
             warnings: Problems::default(),
         }
     }
@@ -122,7 +129,8 @@ impl<'c> Reader<'c> {
             let message = "no entity: add one, such as the lines `[entities.users]` and `scheme = \"uuidv7\"`";
             self.refuse("entities", self.root("entities").map(|setting| setting.at), message);
         }
-        let entities: Vec<EntityConfig> = blocks.iter().filter_map(|block| self.entity(block, known)).collect();
+        let minting = blocks.iter().filter(|block| !block.has_tokens());
+        let entities: Vec<EntityConfig> = minting.filter_map(|block| self.entity(block, known)).collect();
         self.public_clashes(&entities);
         entities
     }
@@ -154,7 +162,7 @@ impl<'c> Reader<'c> {
 
     fn scheme(&mut self, block: &Block<'c>) -> Option<&'c dyn SchemeFactory> {
         let catalog = self.catalog;
-        let known: Vec<&str> = catalog.schemes().iter().map(|factory| factory.name()).collect();
+        let known: Vec<&str> = Offer::all(catalog).iter().map(|offer| offer.name).collect();
         let Some(setting) = block.setting("scheme") else {
             let message = format!("missing: write `scheme = \"…\"`, one of {}", words::listed(&known));
             self.refuse(&join(&block.path, "scheme"), Some(block.at), message);
@@ -273,6 +281,11 @@ impl<'c> Reader<'c> {
 impl<'c> Block<'c> {
     fn setting(&self, key: &str) -> Option<&'c Setting> {
         self.table.iter().find(|(name, _)| name == key).map(|(_, setting)| setting)
+    }
+
+    /// Whether it is an entity of bearer tokens: those mint nothing.
+    fn has_tokens(&self) -> bool {
+        self.text("scheme").is_some_and(|(scheme, _)| scheme == BEARER)
     }
 
     fn text(&self, key: &str) -> Option<(&'c str, Place)> {

@@ -3,12 +3,18 @@
 //! Editors read it for completion and for faults as you type. What only the whole shows (a name that is not there, a
 //! layout of 65 bits) is the reader's alone.
 
-use mintage_core::plugin::{Catalog, Key, KeyKind, SchemeFactory};
+use mintage_core::{
+    TokenRow,
+    plugin::{Catalog, Key, KeyKind},
+};
 use serde_json::{Map, Value, json};
 
-use super::keys::{
-    ENTITY, ENTITY_NAME, Grammar, INSTANCE, MASTER, NAME, POOL, PREFIX, PUBLIC, REALM, ROOT, STAGE, STORE, URL,
-    VARIABLE,
+use super::{
+    keys::{
+        BEARER, BEARER_PREFIX, ENTITY, ENTITY_NAME, Grammar, INSTANCE, MASTER, NAME, POOL, PREFIX, PUBLIC, REALM, ROOT,
+        SCOPE, SERIES, STAGE, STORE, URL, VARIABLE,
+    },
+    offer::Offer,
 };
 
 /// The schema for the schemes of `catalog`.
@@ -21,6 +27,7 @@ pub fn schema(catalog: &Catalog) -> Value {
     restrict(&mut properties["realm"], &REALM);
     for (section, grammar, each) in [
         ("entities", &ENTITY_NAME, json!({ "$ref": "#/definitions/entity" })),
+        ("series", &ENTITY_NAME, series()),
         ("workers", &NAME, pool()),
         ("regions", &NAME, region()),
         ("stores", &NAME, store(catalog)),
@@ -39,19 +46,15 @@ pub fn schema(catalog: &Catalog) -> Value {
 
 /// Any entity: the keys of its scheme and no others.
 fn entity(catalog: &Catalog) -> Value {
-    let schemes = catalog.schemes();
-    let names: Vec<&str> = schemes.iter().map(|factory| factory.name()).collect();
-    let abouts: Vec<String> =
-        schemes.iter().map(|factory| format!("{}: {}", factory.name(), factory.about())).collect();
-    let branches: Vec<Value> = schemes.iter().map(|factory| branch(factory.as_ref())).collect();
+    let offers = Offer::all(catalog);
+    let names: Vec<&str> = offers.iter().map(|offer| offer.name).collect();
+    let abouts: Vec<String> = offers.iter().map(|offer| format!("{}: {}", offer.name, offer.about)).collect();
+    let branches: Vec<Value> = offers.iter().map(branch).collect();
     let mut entity = table(ENTITY);
     if let Some(entity) = entity.as_object_mut() {
         entity.remove("additionalProperties");
         entity.insert("required".to_owned(), json!(["scheme"]));
-        // An empty list is not valid in draft-07; without schemes nothing is.
-        if !branches.is_empty() {
-            entity.insert("allOf".to_owned(), Value::Array(branches));
-        }
+        entity.insert("allOf".to_owned(), Value::Array(branches));
     }
     let about = format!("How its ids are made. {}", abouts.join(" "));
     entity["properties"]["scheme"] = json!({ "enum": names, "description": about });
@@ -59,15 +62,29 @@ fn entity(catalog: &Catalog) -> Value {
     entity
 }
 
-fn branch(factory: &dyn SchemeFactory) -> Value {
-    let keys: Vec<Key> = ENTITY.iter().chain(factory.keys()).copied().collect();
-    let mut then = table(&keys);
-    then["properties"]["scheme"] = json!({ "const": factory.name(), "description": factory.about() });
-    then["properties"]["public"] = json!({ "$ref": "#/definitions/public" });
+fn branch(offer: &Offer) -> Value {
+    let mut then = table(&offer.keys);
+    then["properties"]["scheme"] = json!({ "const": offer.name, "description": offer.about });
+    if offer.has("public") {
+        then["properties"]["public"] = json!({ "$ref": "#/definitions/public" });
+    }
+    if offer.name == BEARER {
+        tokens(&mut then);
+    }
     json!({
-        "if": { "properties": { "scheme": { "const": factory.name() } }, "required": ["scheme"] },
+        "if": { "properties": { "scheme": { "const": offer.name } }, "required": ["scheme"] },
         "then": then,
     })
+}
+
+/// What the keys of bearer tokens take beyond their type.
+fn tokens(entity: &mut Value) {
+    entity["required"] = json!(["prefix"]);
+    restrict(&mut entity["properties"]["prefix"], &BEARER_PREFIX);
+    let scopes = &mut entity["properties"]["scopes"];
+    restrict(&mut scopes["items"], &SCOPE);
+    set(scopes, "maxItems", json!(TokenRow::SCOPES_MAX));
+    set(scopes, "uniqueItems", json!(true));
 }
 
 fn public() -> Value {
@@ -79,6 +96,12 @@ fn public() -> Value {
     stage["required"] = json!(["base", "lo", "hi"]);
     public["properties"]["stages"]["items"] = stage;
     public
+}
+
+fn series() -> Value {
+    let mut series = table(SERIES);
+    series["required"] = json!(["format"]);
+    series
 }
 
 fn pool() -> Value {
@@ -144,6 +167,7 @@ fn kind(kind: KeyKind) -> Value {
         KeyKind::Flag => json!({ "type": "boolean" }),
         KeyKind::Choice(choices) => json!({ "enum": choices }),
         KeyKind::Texts => json!({ "type": "array", "items": { "type": "string" } }),
+        KeyKind::Integers(least, most) => json!({ "type": "array", "items": self::kind(KeyKind::Integer(least, most)) }),
         KeyKind::Table(keys) => table(keys),
         KeyKind::Named(keys) => json!({ "type": "object", "additionalProperties": table(keys) }),
         KeyKind::Tables(keys) => json!({ "type": "array", "items": table(keys) }),
@@ -183,8 +207,8 @@ mod tests {
     proptest! {
         /// Each name has its grammar twice, as code and as a pattern: they must not part.
         #[test]
-        fn patterns_say_what_the_reader_does(text in "[a-zA-Z0-9_.\\- é\\n\u{85}]{0,6}|[a-z][a-z0-9_-]{0,140}|[a-z_0-9]{0,36}") {
-            for grammar in [&ENTITY_NAME, &NAME, &REALM, &PREFIX, &VARIABLE, &INSTANCE] {
+        fn patterns_say_what_the_reader_does(text in "[a-zA-Z0-9_.\\- é\\n\u{85}]{0,6}|[a-z][a-z0-9_-]{0,140}|[a-z_0-9]{0,36}|[ab_]{5,8}_|[a-z][a-z0-9:._-]{62,64}") {
+            for grammar in [&ENTITY_NAME, &NAME, &REALM, &PREFIX, &BEARER_PREFIX, &SCOPE, &VARIABLE, &INSTANCE] {
                 let mut schema = json!({ "type": "string" });
                 restrict(&mut schema, grammar);
                 let taken = jsonschema::draft7::is_valid(&schema, &json!(text));

@@ -2,10 +2,11 @@
 //!
 //! What values mean together (does that store exist, does the block fit) is not asked here.
 
-use mintage_core::plugin::{Catalog, Key, KeyKind, Problem, SchemeFactory, Setting, Value, parse_duration_ms};
+use mintage_core::plugin::{Catalog, Key, KeyKind, Problem, Setting, Value, parse_duration_ms};
 
 use super::{
-    keys::{ENTITY, ENTITY_LATER, INNER_LATER, MASTER, POOL, POOL_LATER, ROOT, ROOT_LATER, STORE, STORE_LATER},
+    keys::{ENTITY, ENTITY_LATER, INNER_LATER, MASTER, POOL, POOL_LATER, ROOT, ROOT_LATER, SERIES, STORE, STORE_LATER},
+    offer::Offer,
     tree::join,
     words,
 };
@@ -30,6 +31,9 @@ impl Shape {
             let (section, setting) = entry;
             match section.as_str() {
                 "entities" => shape.named(section, setting, |shape, path, table| shape.entity(path, table, catalog)),
+                "series" => shape.named(section, setting, |shape, path, table| {
+                    shape.table(path, table, SERIES, &|key, _, known| later_or_unknown(key, &[], known));
+                }),
                 "workers" => shape.named(section, setting, |shape, path, table| {
                     shape.table(path, table, POOL, &|key, _, known| later_or_unknown(key, POOL_LATER, known));
                 }),
@@ -77,15 +81,15 @@ impl Shape {
 
     fn entity(&mut self, path: &str, table: &[(String, Setting)], catalog: &Catalog) {
         let scheme = table.iter().find(|(name, _)| name == "scheme").map(|(_, setting)| &setting.value);
-        let factory = match scheme {
-            Some(Value::Text(scheme)) => catalog.schemes().iter().find(|factory| factory.name() == scheme),
+        let offers = Offer::all(catalog);
+        let offer = match scheme {
+            Some(Value::Text(scheme)) => offers.iter().find(|offer| offer.name == scheme),
             _ => None,
         };
-        let Some(factory) = factory else {
+        let Some(offer) = offer else {
             return self.entity_without_scheme(path, table);
         };
-        let keys: Vec<Key> = ENTITY.iter().chain(factory.keys()).copied().collect();
-        self.table(path, table, &keys, &|key, _, known| stranger_in_entity(key, factory.as_ref(), catalog, known));
+        self.table(path, table, &offer.keys, &|key, _, known| stranger_in_entity(key, offer.name, &offers, known));
     }
 
     /// Without a scheme nobody can say which other keys belong here; but a near miss of a key of all entities is told.
@@ -215,6 +219,9 @@ fn fault(kind: KeyKind, value: &Value) -> Option<String> {
             return None;
         }
         (KeyKind::Texts, Value::List(_)) => "every item of the list must be a text in quotes".to_owned(),
+        (KeyKind::Integers(least, most), Value::List(items)) => {
+            return items.iter().find_map(|item| fault(KeyKind::Integer(least, most), &item.value));
+        }
         _ => format!("{} was expected, found {}", expected(kind), value.kind()),
     };
     Some(fault)
@@ -227,7 +234,7 @@ fn type_fits(kind: KeyKind, value: &Value) -> bool {
         | (KeyKind::Integer(..), Value::Integer(_))
         | (KeyKind::Fraction(..), Value::Fraction(_) | Value::Integer(_))
         | (KeyKind::Flag, Value::Flag(_))
-        | (KeyKind::Texts | KeyKind::Tables(_), Value::List(_))
+        | (KeyKind::Texts | KeyKind::Integers(..) | KeyKind::Tables(_), Value::List(_))
         | (KeyKind::Table(_) | KeyKind::Named(_), Value::Table(_)) => true,
         (KeyKind::OneOf(kinds), _) => kinds.iter().any(|kind| type_fits(*kind, value)),
         _ => false,
@@ -244,6 +251,7 @@ fn expected(kind: KeyKind) -> String {
         KeyKind::Fraction(..) => "a number".to_owned(),
         KeyKind::Flag => "true or false".to_owned(),
         KeyKind::Texts => "a list of texts".to_owned(),
+        KeyKind::Integers(..) => "a list of whole numbers".to_owned(),
         KeyKind::Tables(_) => "a list of tables".to_owned(),
         KeyKind::OneOf(kinds) => kinds.iter().map(|kind| expected(*kind)).collect::<Vec<_>>().join(" or "),
         _ => "a table".to_owned(),
@@ -282,13 +290,11 @@ fn secret_or_unknown(key: &str, setting: &Setting, known: &[&str]) -> String {
 }
 
 /// A key that the entity's scheme does not take may be one of another scheme.
-fn stranger_in_entity(key: &str, factory: &dyn SchemeFactory, catalog: &Catalog, known: &[&str]) -> String {
-    let own = factory.name();
-    let of_others: Vec<(&str, &str)> = catalog
-        .schemes()
+fn stranger_in_entity(key: &str, own: &str, offers: &[Offer], known: &[&str]) -> String {
+    let of_others: Vec<(&str, &str)> = offers
         .iter()
-        .filter(|other| other.name() != own)
-        .flat_map(|other| other.keys().iter().map(|key| (key.name, other.name())))
+        .filter(|other| other.name != own)
+        .flat_map(|other| other.keys.iter().map(|key| (key.name, other.name)))
         .filter(|(name, _)| !known.contains(name))
         .collect();
     let owners = |key: &str| {

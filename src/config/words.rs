@@ -69,6 +69,13 @@ pub(super) fn duration(ms: u64) -> String {
     }
 }
 
+/// A duration for people: whole days, hours or minutes where it is one.
+pub(super) fn span(ms: u64) -> String {
+    let units = [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000)];
+    let whole = units.iter().find(|(_, unit_ms)| ms > 0 && ms.is_multiple_of(*unit_ms));
+    whole.map_or_else(|| duration(ms), |(unit, unit_ms)| format!("{}{unit}", ms / unit_ms))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -107,6 +114,9 @@ mod tests {
         for (ms, text) in [(0, "0s"), (1, "1ms"), (1_500, "1500ms"), (10_000, "10s"), (60_000, "60s")] {
             assert_eq!(duration(ms), text);
             assert_eq!(mintage_core::plugin::parse_duration_ms(text), Some(ms));
+        }
+        for (ms, text) in [(0, "0s"), (1_500, "1500ms"), (90_000, "90s"), (120_000, "2m"), (86_400_000, "1d")] {
+            assert_eq!(span(ms), text);
         }
     }
 }

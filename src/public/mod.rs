@@ -22,8 +22,7 @@ mod alphabet;
 mod bearer;
 mod codec;
 mod contract;
-#[cfg(feature = "ff1")]
-mod damm;
+pub(crate) mod damm;
 mod error;
 mod facts;
 #[cfg(feature = "ff1")]

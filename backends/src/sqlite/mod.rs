@@ -14,6 +14,7 @@ mod lease;
 mod range;
 mod read;
 mod schema;
+mod token;
 
 use std::{
     fmt,
@@ -53,7 +54,7 @@ const WRITE: &str = "BEGIN IMMEDIATE";
 /// Opens a transaction that sees one state of the database.
 const READ: &str = "BEGIN";
 
-/// Ranges, leases and formats in one SQLite database; survives crashes and power loss; for the processes of one machine, on a local disk.
+/// Ranges, leases, formats and tokens in one SQLite database; survives crashes and power loss; for the processes of one machine, on a local disk.
 ///
 /// WAL mode needs shared memory between its users, so a network file system is refused or, worse, corrupts it. The disk must
 /// keep what it acknowledged (`synchronous` is FULL). A process that forks uses a store that it opened after the fork.
@@ -166,7 +167,7 @@ impl BackendFactory for SqliteFactory {
     }
 
     fn promise(&self) -> &'static str {
-        "Ranges, leases and formats in one SQLite database; survives crashes and power loss; for the processes of one machine, on a local disk."
+        "Ranges, leases, formats and tokens in one SQLite database; survives crashes and power loss; for the processes of one machine, on a local disk."
     }
 
     fn check(&self, url: &str) -> Result<(), String> {
@@ -176,7 +177,7 @@ impl BackendFactory for SqliteFactory {
     async fn open(&self, address: &Address) -> Result<Backend, StoreError> {
         let path = address.folder.join(Self::path(&address.url).map_err(refused)?);
         let timeout = Duration::from_millis(address.timeout_ms);
-        Ok(Backend::whole(SqliteStore::open(path, address.clock.clone(), timeout).await?))
+        Ok(Backend::full(SqliteStore::open(path, address.clock.clone(), timeout).await?))
     }
 }
 

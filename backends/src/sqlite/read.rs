@@ -13,6 +13,12 @@ pub(super) fn number(row: &SqliteRow, column: &'static str) -> Result<u64, Fault
     u64::try_from(stored).map_err(|_| senseless(column, stored))
 }
 
+/// A number that is never negative; `None` for NULL.
+pub(super) fn optional_number(row: &SqliteRow, column: &'static str) -> Result<Option<u64>, Fault> {
+    let stored: Option<i64> = row.try_get(column)?;
+    stored.map(|stored| u64::try_from(stored).map_err(|_| senseless(column, stored))).transpose()
+}
+
 /// A number that fits 32 bits, such as a worker id.
 pub(super) fn small(row: &SqliteRow, column: &'static str) -> Result<u32, Fault> {
     let stored = integer(row, column)?;

@@ -7,8 +7,9 @@ use sqlx::sqlite::SqliteConnection;
 use super::{error::Fault, read};
 use crate::rules::{corrupt, refused};
 
-/// What this code makes and understands. A database of a higher version is left alone.
-const VERSION: i64 = 1;
+/// What this code makes and understands. A database of a higher version is left alone, one of a lower version is brought up
+/// to it.
+const VERSION: i64 = 2;
 
 /// Every name carries the prefix, so that the tables can stand in an application's own database.
 ///
@@ -17,6 +18,8 @@ const VERSION: i64 = 1;
 ///
 /// There is no column for the identity of the physical store: one file with `synchronous = FULL` does not forget what it
 /// committed, so only an operator's bump, after a backup was restored, begins a new life: `inc`.
+///
+/// These are the tables of version 1. [`STEPS`] does the rest, so that a new database and an upgraded one are the same.
 const TABLES: &str = "
 CREATE TABLE mintage_schema (version INTEGER NOT NULL CHECK (version > 0)) STRICT;
 INSERT INTO mintage_schema (version) VALUES (1);
@@ -91,19 +94,48 @@ CREATE TABLE mintage_format (
 ) STRICT, WITHOUT ROWID;
 ";
 
-/// Makes the tables, or checks that they are of a version this code understands. Needs a transaction that may write: of
-/// several processes that open an empty database at once, one makes them and the others find them.
+/// What leads to each version from the one before: the first step from 1 to 2.
+const STEPS: &[(i64, &str)] = &[(2, TOKENS)];
+
+/// Version 2: bearer tokens. `scopes` holds them with a space between two.
+const TOKENS: &str = "
+CREATE TABLE mintage_token (
+    entity TEXT NOT NULL,
+    id TEXT NOT NULL,
+    hash BLOB NOT NULL CHECK (length(hash) = 32),
+    scopes TEXT NOT NULL,
+    label TEXT NOT NULL,
+    issued_ms INTEGER NOT NULL CHECK (issued_ms >= 0),
+    expires_ms INTEGER CHECK (expires_ms IS NULL OR expires_ms >= 0),
+    revoked_ms INTEGER CHECK (revoked_ms IS NULL OR revoked_ms >= 0),
+    PRIMARY KEY (entity, id)
+) STRICT, WITHOUT ROWID;
+CREATE UNIQUE INDEX mintage_token_by_hash ON mintage_token (entity, hash);
+";
+
+/// Makes the tables, or brings them to the version this code understands. Needs a transaction that may write: of several
+/// processes that open a database at once, one makes or upgrades the tables and the others find them.
 pub(super) async fn prepare(conn: &mut SqliteConnection, path: &Path) -> Result<(), Fault> {
     let known: i64 =
         sqlx::query_scalar("SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = 'mintage_schema'")
             .fetch_one(&mut *conn)
             .await?;
     if known == 0 {
-        sqlx::raw_sql(TABLES).execute(conn).await?;
-        return Ok(());
+        sqlx::raw_sql(TABLES).execute(&mut *conn).await?;
+    } else {
+        // Changes nothing and says "read-only", which BEGIN IMMEDIATE does not say.
+        sqlx::query("UPDATE mintage_schema SET version = version WHERE false").execute(&mut *conn).await?;
     }
-    // Changes nothing and says "read-only", which BEGIN IMMEDIATE does not say.
-    sqlx::query("UPDATE mintage_schema SET version = version WHERE false").execute(&mut *conn).await?;
+    let found = version(conn, path).await?;
+    for (version, step) in STEPS.iter().filter(|(version, _)| *version > found) {
+        sqlx::raw_sql(*step).execute(&mut *conn).await?;
+        sqlx::query("UPDATE mintage_schema SET version = ?").bind(version).execute(&mut *conn).await?;
+    }
+    Ok(())
+}
+
+/// The version of the database, which this code knows.
+async fn version(conn: &mut SqliteConnection, path: &Path) -> Result<i64, Fault> {
     let rows = sqlx::query("SELECT version FROM mintage_schema").fetch_all(conn).await?;
     let [row] = rows.as_slice() else {
         return Err(corrupt(format!(
@@ -114,7 +146,7 @@ pub(super) async fn prepare(conn: &mut SqliteConnection, path: &Path) -> Result<
         .into());
     };
     match read::integer(row, "version")? {
-        VERSION => Ok(()),
+        known if (1..=VERSION).contains(&known) => Ok(known),
         newer if newer > VERSION => Err(refused(format!(
             "{}: written by a newer Mintage (schema {newer}, this one knows {VERSION}): use that version here too",
             path.display()

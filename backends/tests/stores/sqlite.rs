@@ -4,8 +4,8 @@ use std::{fs, path::Path, sync::Arc, time::Duration};
 
 use mintage_backends::SqliteStore;
 use mintage_core::{
-    FormatStore, IdempotencyKey, LeaseStore, ManualClock, RangeStore, Sequence, StoreError, StoreErrorKind,
-    WorkerChoice,
+    FormatStore, IdempotencyKey, LeaseStore, ManualClock, RangeStore, Sequence, StoreError, StoreErrorKind, TokenRow,
+    TokenStore, WorkerChoice,
 };
 use sqlx::{ConnectOptions, Row, SqliteConnection, sqlite::SqliteConnectOptions};
 
@@ -35,7 +35,14 @@ async fn used(path: &Path) -> SqliteStore {
     store.allocate(&Sequence::new("orders", 1), count(10), Some(&key)).await.unwrap();
     store.acquire(&pool("main", 0..4), WorkerChoice::Any, &holder(1), &terms()).await.unwrap();
     store.pin("events", &mintage_core::Format::of("snowflake")).await.unwrap();
+    store.insert(&token()).await.unwrap();
     store
+}
+
+fn token() -> TokenRow {
+    let mut token = TokenRow::new("api_keys", "7km1dzhm", [7; 32], NOW_MS);
+    token.scopes = vec!["orders:read".to_owned(), "orders:write".to_owned()];
+    token
 }
 
 /// The commit itself is refused by the database, after every statement before it went well: nothing may be believed.
@@ -95,7 +102,7 @@ async fn the_database_is_as_durable_as_promised() {
         .fetch_all(&mut connect(&path).await)
         .await
         .unwrap();
-    assert_eq!(tables.len(), 10);
+    assert_eq!(tables.len(), 12);
     assert!(tables.iter().all(|table| table.get::<String, _>(0).starts_with("mintage_")), "every name has the prefix");
 }
 
@@ -138,10 +145,10 @@ async fn a_damaged_database_is_corrupt() {
 #[tokio::test]
 async fn schemas_of_other_versions_are_refused() {
     for (sql, kind, told) in [
-        ("UPDATE mintage_schema SET version = 2", StoreErrorKind::Refused, "newer Mintage (schema 2"),
+        ("UPDATE mintage_schema SET version = 3", StoreErrorKind::Refused, "newer Mintage (schema 3"),
         ("UPDATE mintage_schema SET version = 0", StoreErrorKind::Corrupt, "never existed"),
         ("DELETE FROM mintage_schema", StoreErrorKind::Corrupt, "0 rows"),
-        ("INSERT INTO mintage_schema VALUES (1)", StoreErrorKind::Corrupt, "2 rows"),
+        ("INSERT INTO mintage_schema VALUES (2)", StoreErrorKind::Corrupt, "2 rows"),
         ("DROP TABLE mintage_schema", StoreErrorKind::Corrupt, "not as Mintage made them"),
     ] {
         let folder = tempfile::tempdir().unwrap();
@@ -151,6 +158,70 @@ async fn schemas_of_other_versions_are_refused() {
         let error = open(&path).await.expect_err(sql);
         assert_eq!(error.kind(), kind, "{sql}: {error}");
         assert!(error.to_string().contains(told), "{sql}: {error}");
+    }
+}
+
+/// A database of the first version gets the table of tokens, once, and keeps all it had; of processes that open it at once,
+/// one does the work.
+#[tokio::test]
+async fn a_database_of_version_1_is_brought_up_to_date() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("ids.db");
+    drop(used(&path).await);
+    tamper(&path, "DROP TABLE mintage_token; UPDATE mintage_schema SET version = 1").await;
+    let opened = tokio::join!(open(&path), open(&path), open(&path), open(&path));
+    let store = opened.0.unwrap();
+    for other in [opened.1, opened.2, opened.3] {
+        other.unwrap();
+    }
+    assert_eq!(store.list("api_keys").await.unwrap(), []);
+    store.insert(&token()).await.unwrap();
+    assert_eq!(store.allocate(&Sequence::new("orders", 1), count(1), None).await.unwrap().start, 11);
+    assert_eq!(open(&path).await.unwrap().find("api_keys", &[7; 32]).await.unwrap(), Some(token()));
+    let mut conn = connect(&path).await;
+    let version: i64 = sqlx::query_scalar("SELECT version FROM mintage_schema").fetch_one(&mut conn).await.unwrap();
+    assert_eq!(version, 2);
+}
+
+/// An upgrade that fails half way leaves the database as it was.
+#[tokio::test]
+async fn an_upgrade_that_fails_changes_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("ids.db");
+    drop(used(&path).await);
+    tamper(&path, "DROP TABLE mintage_token; CREATE VIEW mintage_token_by_hash AS SELECT 1; UPDATE mintage_schema SET version = 1")
+        .await;
+    let error = open(&path).await.unwrap_err();
+    assert_eq!(error.kind(), StoreErrorKind::Corrupt, "{error}");
+    let mut conn = connect(&path).await;
+    let tables: i64 = sqlx::query_scalar("SELECT count(*) FROM sqlite_master WHERE name = 'mintage_token'")
+        .fetch_one(&mut conn)
+        .await
+        .unwrap();
+    assert_eq!(tables, 0);
+    tamper(&path, "DROP VIEW mintage_token_by_hash").await;
+    assert_eq!(open(&path).await.unwrap().list("api_keys").await.unwrap(), []);
+}
+
+#[tokio::test]
+async fn senseless_tokens_are_corrupt() {
+    for sql in [
+        "UPDATE mintage_token SET hash = x'07'",
+        "UPDATE mintage_token SET scopes = 'orders:read  orders:write'",
+        "UPDATE mintage_token SET scopes = 'Orders'",
+        "UPDATE mintage_token SET label = char(27) || '[2J'",
+        "UPDATE mintage_token SET id = 'ONE'",
+        "UPDATE mintage_token SET issued_ms = -1",
+        "UPDATE mintage_token SET expires_ms = -1",
+        "UPDATE mintage_token SET revoked_ms = -9223372036854775808",
+        "DROP TABLE mintage_token",
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("ids.db");
+        let store = used(&path).await;
+        tamper(&path, sql).await;
+        let error = store.list("api_keys").await.expect_err(sql);
+        assert_eq!(error.kind(), StoreErrorKind::Corrupt, "{sql}: {error}");
     }
 }
 

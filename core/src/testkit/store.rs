@@ -11,7 +11,7 @@
 //!
 //! `tick(ms)` lets at least so much of the *store's* time pass: an embedded store advances its [`ManualClock`](crate::ManualClock);
 //! a server has its own clock, and `tick` sleeps. A store that keeps only some of the three calls [`ranges::all`],
-//! [`leases::all`] or [`formats::all`]. Each law can be called alone, too; it makes sequences, pools and entities whose names
+//! [`leases::all`] or [`formats::all`]; one that keeps bearer tokens, too, calls [`tokens::all`]. Each law can be called alone, too; it makes sequences, pools and entities whose names
 //! begin with `law-`.
 //!
 //! Failures panic and name the law.
@@ -20,6 +20,7 @@
 pub mod formats;
 pub mod leases;
 pub mod ranges;
+pub mod tokens;
 
 use std::{
     fmt::Debug,

@@ -1,0 +1,149 @@
+//! `[series.NAME]`: formats that are unambiguous, and zones that exist.
+
+use mintage_core::plugin::Settings;
+
+use super::{Block, EntityConfig, Known, Reader};
+use crate::{
+    config::{
+        SeriesConfig,
+        keys::{ENTITY_NAME, SERIES_RANGE_MAX},
+        tree::join,
+        words,
+    },
+    series::{Restart, SeriesFormat, Template, Zone, sequence_prefix},
+};
+
+/// Most digits a group has: as many as a number.
+const GROUP_MAX: i64 = 18;
+/// How many names are compared at a time: as many as `nearest` looks at.
+const NAMES_AT_A_TIME: usize = 100;
+
+impl<'c> Reader<'c> {
+    pub(super) fn every_series(&mut self, known: &Known<'c>, entities: &[EntityConfig]) -> Vec<SeriesConfig> {
+        let blocks = self.blocks("series", &ENTITY_NAME);
+        let series: Vec<SeriesConfig> = blocks.iter().filter_map(|block| self.one_series(block, known)).collect();
+        for one in &series {
+            self.series_clashes(one, entities);
+        }
+        series
+    }
+
+    fn one_series(&mut self, block: &Block<'c>, known: &Known<'c>) -> Option<SeriesConfig> {
+        let store = self.store_of(block, known);
+        let mut settings = self.settings(block);
+        let format = series_format(&mut settings);
+        let range = settings.integer("range", 1..=SERIES_RANGE_MAX).unwrap_or(1);
+        let format = format?;
+        if u64::try_from(range).unwrap_or(1) > format.n_max() {
+            let message = format!("{range} is more than a period has: its numbers end at {}", format.n_max());
+            settings.refuse("range", message);
+        }
+        Some(SeriesConfig {
+            name: block.name.to_owned(),
+            format,
+            range: u32::try_from(range).unwrap_or(1),
+            // Empty after a fault, and then nobody sees it.
+            store: store.unwrap_or_default(),
+            at: block.at,
+        })
+    }
+
+    /// A series shares its name with no entity, and its counters with none.
+    fn series_clashes(&mut self, series: &SeriesConfig, entities: &[EntityConfig]) {
+        let path = join("series", &series.name);
+        if self.names("entities").contains(&series.name.as_str()) {
+            let message = "there is an entity of this name already: call one of them otherwise";
+            self.refuse(&path, Some(series.at), message);
+        }
+        let prefix = sequence_prefix(&series.name);
+        let counts_there = |entity: &&EntityConfig| {
+            entity.store == series.store
+                && entity.needs.sequence.as_ref().is_some_and(|sequence| sequence.name.starts_with(&prefix))
+        };
+        if let Some(entity) = entities.iter().find(counts_there) {
+            let message = format!(
+                "the sequence of entity {} begins with {prefix}, as those of this series do: rename one",
+                entity.name
+            );
+            self.refuse(&path, Some(series.at), message);
+        }
+    }
+}
+
+fn series_format(settings: &mut Settings<'_>) -> Option<SeriesFormat> {
+    let check_digit = settings.choice("check_digit", &["damm"]).is_some();
+    let group = settings.integer("group", 1..=GROUP_MAX).and_then(|group| usize::try_from(group).ok());
+    if !settings.has("format") {
+        settings.refuse("format", "missing: write `format = \"{yyyy}{mm}{dd}-{n:06}\"`");
+    }
+    let text = settings.text("format")?;
+    let template = match Template::parse(text, check_digit) {
+        Ok(template) => template,
+        Err(fault) => {
+            settings.refuse("format", format!("{}: {fault}", words::quoted(text)));
+            return None;
+        }
+    };
+    let zone = zone(settings, template.finest());
+    let restart = restart(settings, template.finest());
+    let start = settings.integer("start", 0..=i64::MAX).and_then(|start| u64::try_from(start).ok()).unwrap_or(1);
+    if start > template.n_max() {
+        settings.refuse("start", format!("{start} is above {}, the largest number of the format", template.n_max()));
+    }
+    Some(SeriesFormat { text: text.to_owned(), template, zone: zone?, restart: restart?, start, check_digit, group })
+}
+
+/// The zone, if the format has a date. `None` after a fault.
+fn zone(settings: &mut Settings<'_>, finest: Restart) -> Option<Option<Zone>> {
+    if finest == Restart::Never {
+        if settings.has("zone") {
+            settings.refuse("zone", "the format has no date, so no zone matters: take this line out");
+        }
+        return Some(None);
+    }
+    if !settings.has("zone") {
+        settings.refuse("zone", "missing: write `zone = \"Europe/Berlin\"`, the time zone whose midnight ends the day");
+    }
+    let name = settings.text("zone")?;
+    let zone = Zone::named(name);
+    if zone.is_none() {
+        let near = nearest_zone(name).map(|near| format!("; did you mean \"{near}\"?")).unwrap_or_default();
+        let message = format!(
+            "no time zone {}: write a name of the IANA database, such as Europe/Berlin{near}",
+            words::quoted(name)
+        );
+        settings.refuse("zone", message);
+    }
+    zone.map(Some)
+}
+
+/// The zone that `name` most likely stands for: that of the city, else one spelled much the same.
+fn nearest_zone(name: &str) -> Option<String> {
+    let names = Zone::names();
+    let city = name.trim().replace(' ', "_");
+    let of_city =
+        names.iter().find(|known| known.rsplit('/').next().is_some_and(|last| last.eq_ignore_ascii_case(&city)));
+    if of_city.is_some() {
+        return of_city.cloned();
+    }
+    let known: Vec<&str> = names.iter().map(String::as_str).collect();
+    let best: Vec<&str> = known.chunks(NAMES_AT_A_TIME).filter_map(|names| words::nearest(name, names)).collect();
+    words::nearest(name, &best).map(str::to_owned)
+}
+
+/// As often as the text changes; less often if the config says so. `None` after a fault.
+fn restart(settings: &mut Settings<'_>, finest: Restart) -> Option<Restart> {
+    if !settings.has("restart") {
+        return Some(finest);
+    }
+    let restart = settings.choice("restart", &["day", "month", "year", "never"]).and_then(Restart::named)?;
+    if restart > finest {
+        let message = format!(
+            "numbers that begin again each {} need its date in the text, or texts repeat: add it to the format",
+            restart.name()
+        );
+        settings.refuse("restart", message);
+        return None;
+    }
+    Some(restart)
+}
