@@ -58,7 +58,7 @@ fn main() {
     segments(&mut run);
     texts(&mut run);
     run.print();
-    if run.measures() {
+    if run.has_measured("snowflake") {
         cap::print();
     }
 }

@@ -18,7 +18,7 @@ pub struct Minter<E: Entity> {
 }
 
 /// A minter whose entity is known at run time only: for programs such as `mintage`.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct AnyMinter {
     name: String,
     scheme: AnyScheme,
@@ -104,6 +104,12 @@ impl<E: Entity> Clone for Minter<E> {
 impl<E: Entity> fmt::Debug for Minter<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Minter").field("entity", &E::NAME).field("scheme", &self.scheme.info().name).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for AnyMinter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AnyMinter").field("entity", &self.name).field("scheme", &self.scheme.info().name).finish_non_exhaustive()
     }
 }
 
