@@ -54,7 +54,7 @@ impl<E: Entity> Minter<E> {
         }
     }
 
-    /// Makes `count` ids, waiting as [`mint_ready`](Self::mint_ready) does.
+    /// Makes `count` ids, waiting as [`mint_ready`](Self::mint_ready) does; fewer only where the scheme comes to its end.
     ///
     /// # Errors
     /// As there. What was minted before the error is lost: a gap.
@@ -152,7 +152,7 @@ impl AnyMinter {
         }
     }
 
-    /// Makes `count` ids, waiting if need be.
+    /// Makes `count` ids, waiting if need be; fewer only where the scheme comes to its end.
     ///
     /// # Errors
     /// As [`Minter::mint_many`].
@@ -182,8 +182,13 @@ async fn mint_many<B: IdBits>(scheme: &dyn IdScheme<Bits = B>, count: usize) -> 
         let Some(slots) = batch.get_mut(..want) else { break };
         match scheme.mint_batch(slots) {
             Ok(made) => ids.extend(slots.iter().take(made)),
+            // The last numbers there are: they are good, and the next call says that no more will come.
+            Err(MintError::Spent) if !ids.is_empty() => break,
             Err(error) if !worth_waiting(error) => return Err(error.into()),
-            Err(_) => scheme.ready().await?,
+            Err(_) => match scheme.ready().await {
+                Err(error) if error.kind() == MintError::Spent && !ids.is_empty() => break,
+                ready => ready?,
+            },
         }
     }
     Ok(ids)

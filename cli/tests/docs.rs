@@ -71,6 +71,7 @@ documents! {
     cases: "docs/cases.md",
     config: "docs/config.md",
     design: "docs/design.md",
+    evidence: "docs/evidence.md",
     schemes: "docs/schemes.md",
     stores: "docs/stores.md",
 }

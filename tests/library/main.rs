@@ -7,7 +7,7 @@
 //! | formats that are pinned, rows that went missing | `formats.rs` |
 //! | leases through outages, fences, suspends | `keeper.rs`, and by chance `hunt.rs` |
 //! | typed ids and serde | `ids.rs` |
-//! | forked children | `fork.rs` |
+//! | forked children | `../fork.rs`, a program of its own |
 //! | reading ids | `inspect.rs` |
 //! | strangers' schemes and stores | `plugins.rs` |
 //! | mint allocates nothing | `allocation.rs` |
@@ -17,7 +17,6 @@
 
 mod allocation;
 mod faulty;
-mod fork;
 mod formats;
 mod hunt;
 mod ids;

@@ -97,8 +97,8 @@ pub(crate) struct Windows {
     terms: LeaseTerms,
     /// Any lease: its fields are set for each call.
     lease: Lease,
-    /// Whether a state was seen in which nothing can be claimed one tick before [`Windows::wait_max`].
-    pub(crate) waited_longest: Cell<bool>,
+    /// The most ticks without faults after which something could be claimed, over all states visited.
+    pub(crate) longest_wait: Cell<u8>,
 }
 
 /// Everything, at one moment.
@@ -236,15 +236,17 @@ impl Model for Windows {
             }
             Step::Arrive => "the release arrives".to_owned(),
             Step::Crash(who) => format!("P{who} crashes"),
-            Step::Failover => format!("the store fails over, losing its last write; floor_min {}", after.store.floor_min),
+            Step::Failover => {
+                format!("the store fails over, losing its last write; floor_min {}", after.store.floor_min)
+            }
         }
     }
 
     /// Liveness: were all faults to stop here, a new process could claim within [`Windows::wait_max`] ticks.
     fn visit(&self, state: &State) {
-        assert!(self.claimable_in(state, self.wait_max()), "no worker id is free {} ticks later", self.wait_max());
-        if !self.waited_longest.get() && !self.claimable_in(state, self.wait_max() - 1) {
-            self.waited_longest.set(true);
+        while !self.claimable_in(state, self.longest_wait.get()) {
+            self.longest_wait.update(|ticks| ticks + 1);
+            assert!(self.longest_wait.get() <= self.wait_max(), "no worker id is free {} ticks later", self.wait_max());
         }
     }
 }
@@ -258,12 +260,12 @@ impl Windows {
         let holder = Holder::new(1, "", 0);
         let (lease, _) =
             protocol::claim(&mut pool_row.clone(), &mut WorkerRow::unused(0), &pool, &holder, &terms, 0).unwrap();
-        Self { setting, pool, pool_row, terms, lease, waited_longest: Cell::new(false) }
+        Self { setting, pool, pool_row, terms, lease, longest_wait: Cell::new(0) }
     }
 
-    /// After how many ticks without faults something can be claimed: a window is over, or a bump has been waited out. A store
+    /// Within how many ticks without faults something can be claimed: a window is over, or a bump has been waited out. A store
     /// clock that fell back has that to catch up as well.
-    pub(crate) fn wait_max(&self) -> u8 {
+    fn wait_max(&self) -> u8 {
         let Setting { failovers, falls_back, guard, .. } = self.setting;
         WINDOW + if failovers > 0 { guard + falls_back } else { 0 }
     }
