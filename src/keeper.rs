@@ -8,6 +8,7 @@
 
 use std::{
     future::poll_fn,
+    ops::Range,
     sync::{Arc, Mutex, PoisonError},
     task::Poll,
     time::Duration,
@@ -95,7 +96,7 @@ struct Granted {
     stop_wall_ms: u64,
 }
 
-/// A worker id that was just claimed.
+/// A lease that was just granted, and when it was asked for.
 #[derive(Debug)]
 pub(crate) struct Claim {
     pub(crate) lease: Lease,
@@ -110,7 +111,38 @@ impl KeeperPlan {
         holder.previous = previous;
         let sent_boot_ms = self.clock.boot_ms();
         let lease = self.answered(self.store.acquire(&self.pool, self.which, &holder, &self.terms)).await?;
+        self.admit(&lease, token)?;
         Ok(Claim { lease, sent_boot_ms })
+    }
+
+    /// Asks for more time.
+    async fn renew(&self, lease: &Lease) -> Result<Claim, StoreError> {
+        let holder = Holder::new(lease.fence.token, self.instance.clone(), self.clock.unix_ms());
+        let sent_boot_ms = self.clock.boot_ms();
+        let longer = self.answered(self.store.renew(lease, &holder, &self.terms)).await?;
+        self.admit(&longer, lease.fence.token)?;
+        if (longer.worker, longer.fence, longer.window.start) != (lease.worker, lease.fence, lease.window.start) {
+            return Err(self.broken(&longer));
+        }
+        Ok(Claim { lease: longer, sent_boot_ms })
+    }
+
+    /// Believes no store blindly: a worker id outside our block is somebody else's.
+    fn admit(&self, lease: &Lease, token: u128) -> Result<(), StoreError> {
+        let ours = self.pool.block.contains(&lease.worker) && lease.fence.token == token && !lease.window.is_empty();
+        if ours { Ok(()) } else { Err(self.broken(lease)) }
+    }
+
+    fn broken(&self, lease: &Lease) -> StoreError {
+        let Range { start, end } = self.pool.block;
+        StoreError::new(
+            StoreErrorKind::Corrupt,
+            format!(
+                "pool {}: asked for a worker id of {start}..{end}, the store answered with id {} and the window {:?}: it breaks \
+                 the contract of a lease store, use another",
+                self.pool.name, lease.worker, lease.window
+            ),
+        )
     }
 
     /// Gives a worker id back, in one attempt.
@@ -217,12 +249,9 @@ impl Shared {
     }
 
     async fn renew(&self, lease: &Lease) -> Result<(), StoreError> {
-        let plan = &self.plan;
-        let holder = Holder::new(lease.fence.token, plan.instance.clone(), plan.clock.unix_ms());
-        let sent_boot_ms = plan.clock.boot_ms();
-        let renewed = plan.answered(plan.store.renew(lease, &holder, &plan.terms)).await?;
-        let granted = plan.granted(&renewed, sent_boot_ms);
-        self.state().lease = Some(renewed);
+        let Claim { lease, sent_boot_ms } = self.plan.renew(lease).await?;
+        let granted = self.plan.granted(&lease, sent_boot_ms);
+        self.state().lease = Some(lease);
         self.extend(granted);
         Ok(())
     }

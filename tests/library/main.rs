@@ -92,7 +92,7 @@ fn every_scheme_in(folder: &Path) -> Config {
 /// Lets time pass for the clock and the runtime alike, in steps so small that no timer is late. The runtime's time must be
 /// paused.
 async fn pass(clock: &ManualClock, ms: u64) {
-    const STEP_MS: u64 = 20;
+    const STEP_MS: u64 = 50;
     let mut left_ms = ms;
     while left_ms > 0 {
         let step_ms = left_ms.min(STEP_MS);
