@@ -70,29 +70,23 @@ impl Run {
         self.rows.push(Row { group: group.to_owned(), name: name.to_owned(), ids });
     }
 
-    /// Whether it measures, rather than tries each bench once.
-    pub(crate) fn measures(&self) -> bool {
-        self.rows.iter().any(|row| self.median_ns(row).is_some())
+    /// Whether a group was measured: not left out by a filter, and not only tried.
+    pub(crate) fn has_measured(&self, group: &str) -> bool {
+        self.rows.iter().any(|row| row.group == group && self.median_ns(row).is_some())
     }
 
-    /// Prints medians, and ours divided by each peer's.
+    /// Prints medians, and ours divided by each of the others of its group.
     pub(crate) fn print(&self) {
         let mut out = std::io::stdout().lock();
-        let mut ours: Option<(&str, f64)> = None;
-        for row in &self.rows {
-            let Some(ns) = self.median_ns(row) else { continue };
-            let first = ours.is_none_or(|(group, _)| group != row.group);
-            if ours.is_none() {
-                writeln!(out, "\n| | | ns an id | mintage ÷ this |\n|---|---|---:|---:|").unwrap();
+        writeln!(out, "\n| what | who | ns an id | mintage ÷ this |\n|---|---|---:|---:|").unwrap();
+        for group in self.rows.chunk_by(|one, next| one.group == next.group) {
+            let measured = group.iter().filter_map(|row| Some((row, self.median_ns(row)?)));
+            let measured: Vec<(&Row, f64)> = measured.collect();
+            let Some(((ours, ours_ns), others)) = measured.split_first() else { continue };
+            writeln!(out, "| {} | {} | {ours_ns:.1} | |", ours.group, ours.name).unwrap();
+            for (row, ns) in others {
+                writeln!(out, "| | {} | {ns:.1} | {} |", row.name, ratio(ours_ns / ns)).unwrap();
             }
-            if first {
-                ours = Some((&row.group, ns));
-            }
-            let (group, ratio) = match ours {
-                Some((_, ours_ns)) if !first => ("", format!("{:.2}", ours_ns / ns)),
-                _ => (row.group.as_str(), String::new()),
-            };
-            writeln!(out, "| {group} | {} | {ns:.1} | {ratio} |", row.name).unwrap();
         }
         writeln!(out).unwrap();
     }
@@ -104,6 +98,18 @@ impl Run {
         #[expect(clippy::cast_precision_loss, reason = "a batch is small")]
         Some(estimates["median"]["point_estimate"].as_f64()? / row.ids as f64)
     }
+}
+
+/// Two digits that count, whatever the size.
+fn ratio(ratio: f64) -> String {
+    let decimals = if ratio < 0.095 {
+        3
+    } else if ratio < 9.5 {
+        2
+    } else {
+        0
+    };
+    format!("{ratio:.decimals$}")
 }
 
 /// How criterion calls the folder of a bench.

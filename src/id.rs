@@ -6,7 +6,10 @@ use mintage_core::{IdBits, ParseError, parse_decimal};
 use mintage_schemes::{parse_ksuid, parse_ulid, parse_uuid};
 
 /// The kind of thing an id names; made by [`entity!`](crate::entity).
-pub trait Entity: 'static {
+///
+/// The traits it asks for are those that `#[derive]` asks of a type parameter: so `#[derive(Debug)] struct Row<E: Entity>`
+/// works as it would without one.
+pub trait Entity: Copy + fmt::Debug + Ord + hash::Hash + 'static {
     /// The type of its ids: [`Int`], [`Uuid`], [`Ulid`] or [`Ksuid`].
     type Kind: Kind;
     /// Its name in the config.
@@ -22,7 +25,7 @@ macro_rules! entity {
     ($($(#[$meta:meta])* $visibility:vis $name:ident : $kind:ident = $entity:literal);+ $(;)?) => {$(
         $(#[$meta])*
         #[doc = concat!("The entity `", $entity, "` of the config.")]
-        #[derive(Clone, Copy, Debug)]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         $visibility enum $name {}
         impl $crate::Entity for $name {
             type Kind = $crate::kind::$kind;
@@ -251,6 +254,9 @@ impl Kind for kind::Ksuid {
 ///
 /// Human-readable formats hold the canonical text, always a string: a JSON number would be rounded by its reader. Binary
 /// formats hold the integer, or 16 or 20 bytes. A number where a string belongs is refused in every combination.
+///
+/// Inside `flatten`, `tag` and `untagged` serde forgets which format it reads, and a number could be JSON's as well. So there
+/// an id of kind `Int` is refused from binary formats; name its field outside of them.
 pub mod raw {
     use std::{fmt, marker::PhantomData};
 
@@ -301,6 +307,10 @@ pub mod raw {
         }
         fn visit_str<R: de::Error>(self, text: &str) -> Result<Id<E>, R> {
             E::Kind::parse(text).map(Id::from_bits).map_err(R::custom)
+        }
+        /// Of a binary format, whose kind serde has forgotten inside `flatten`, `tag` and `untagged`.
+        fn visit_bytes<R: de::Error>(self, bytes: &[u8]) -> Result<Id<E>, R> {
+            BinaryVisitor(PhantomData).visit_bytes(bytes)
         }
     }
 

@@ -122,7 +122,8 @@ impl Inspector {
         let Some(made) = candidate.anatomy.time else {
             if matches!(candidate.id, AnyId::Int(_)) {
                 candidate.reasons.push("a plain number: it tells no time".to_owned());
-                candidate.rank = candidate.rank.saturating_sub(30);
+                // Any number could be one. Below a reading that tells a likely time, until the sequence is asked.
+                candidate.rank = candidate.rank.saturating_sub(35);
             }
             return;
         };

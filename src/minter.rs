@@ -23,7 +23,7 @@ pub struct Minter<E: Entity> {
 }
 
 /// A minter whose entity is known at run time only: for programs such as `mintage`.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct AnyMinter {
     name: String,
     scheme: AnyScheme,
@@ -64,7 +64,7 @@ impl<E: Entity> Minter<E> {
         }
     }
 
-    /// Makes `count` ids, waiting as [`mint_ready`](Self::mint_ready) does.
+    /// Makes `count` ids, waiting as [`mint_ready`](Self::mint_ready) does; fewer only where the scheme comes to its end.
     ///
     /// # Errors
     /// As there. What was minted before the error is lost: a gap.
@@ -194,6 +194,12 @@ impl<E: Entity> fmt::Debug for Minter<E> {
     }
 }
 
+impl fmt::Debug for AnyMinter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AnyMinter").field("entity", &self.name).field("scheme", &self.scheme.info().name).finish_non_exhaustive()
+    }
+}
+
 impl AnyMinter {
     pub(crate) fn new(name: String, scheme: AnyScheme, codec: Option<Arc<Codec>>, core: Arc<Core>) -> Self {
         Self { name, scheme, codec, _core: core }
@@ -233,7 +239,7 @@ impl AnyMinter {
         }
     }
 
-    /// Makes `count` ids, waiting if need be.
+    /// Makes `count` ids, waiting if need be; fewer only where the scheme comes to its end.
     ///
     /// # Errors
     /// As [`Minter::mint_many`].
@@ -271,8 +277,13 @@ async fn mint_many<B: IdBits>(scheme: &dyn IdScheme<Bits = B>, count: usize) -> 
         let Some(slots) = batch.get_mut(..want) else { break };
         match scheme.mint_batch(slots) {
             Ok(made) => ids.extend(slots.iter().take(made)),
+            // The last numbers there are: they are good, and the next call says that no more will come.
+            Err(MintError::Spent) if !ids.is_empty() => break,
             Err(error) if !worth_waiting(error) => return Err(error.into()),
-            Err(_) => scheme.ready().await?,
+            Err(_) => match scheme.ready().await {
+                Err(error) if error.kind() == MintError::Spent && !ids.is_empty() => break,
+                ready => ready?,
+            },
         }
     }
     Ok(ids)

@@ -7,6 +7,7 @@
 use std::{
     any::Any,
     collections::{BTreeMap, BTreeSet},
+    fmt,
     num::NonZeroU32,
     sync::Arc,
 };
@@ -14,7 +15,7 @@ use std::{
 use mintage_core::{
     AnyScheme, Clock, Format, FormatStore, IdScheme, LeaseStore, LeaseTerms, Leased, ManualClock, RangeStore,
     ReadyError, StoreError, StoreErrorKind, SystemClock, TokenStore, WorkerPool,
-    plugin::{Address, Backend, Catalog, Plugin, Site},
+    plugin::{Address, Backend, Catalog, Opened, Plugin, Site},
 };
 use mintage_schemes::fork::Birth;
 
@@ -23,27 +24,24 @@ use crate::{
     builtin::Builtins,
     config::{Checked, Config, ConfigErrors, EntityConfig, Environment, PoolConfig, SeriesConfig, TokensConfig},
     instance,
-    keeper::{Keeper, KeeperPlan, LeaseHealth},
+    keeper::{Claim, Keeper, KeeperPlan, LeaseHealth},
     public::{Codec, FormError, KeyError, KeySource},
     publish::{self, Rings, keys_of, record_name},
     series::{self, Desk, Series},
 };
 
 /// Mints, decodes and gives back. Dropping it without [`close`](Self::close) costs gaps, never repeats.
-#[derive(Debug)]
 pub struct Registry {
     core: Arc<Core>,
 }
 
 /// What minters share. In a forked child it is leaked, not closed: its connections and tasks are the parent's (rule R5).
-#[derive(Debug)]
 pub(crate) struct Core {
     birth: Birth,
     clock: Arc<dyn Clock>,
     parts: Option<Parts>,
 }
 
-#[derive(Debug)]
 struct Parts {
     checked: Checked,
     schemes: BTreeMap<String, AnyScheme>,
@@ -168,8 +166,25 @@ impl Registry {
         }
     }
 
-    /// A registry whose ids are the same in every run, for tests: it reads `clock`, draws chance from `seed`, and keeps
+    /// A registry whose ids are the same in every run, **for tests only**: it reads `clock`, draws chance from `seed`, and keeps
     /// everything in memory, whatever stores the config names. Bearer tokens differ all the same: a secret is never foreseen.
+    ///
+    /// Each entity draws from the seed and its own name, so two entities never mint the same, and adding an entity to the
+    /// config changes no id of the others. Numbers begin at `start`; the worker id is the first of the block. Two such
+    /// registries with one seed mint the same ids, and so does a forked child.
+    ///
+    /// ```
+    /// use mintage::{Config, Registry, core::ManualClock};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let mut runs = Vec::new();
+    /// for _ in 0..2 {
+    ///     let registry = Registry::fixed(Config::shipped()?, ManualClock::at(1_800_000_000_000), 42).await?;
+    ///     runs.push((registry.any_minter("users")?.mint()?, registry.any_minter("events")?.mint()?));
+    /// }
+    /// assert_eq!(runs[0], runs[1]);
+    /// # Ok(()) }
+    /// ```
     ///
     /// # Errors
     /// As [`RegistryBuilder::build`].
@@ -271,6 +286,14 @@ impl Registry {
             }
         }
         first_error.map_or(Ok(()), Err)
+    }
+}
+
+/// Names and leases only: what is behind them fills pages, and holds the secrets by which leases are renewed.
+impl fmt::Debug for Registry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let entities: Vec<&String> = self.core.parts.iter().flat_map(|parts| parts.schemes.keys()).collect();
+        f.debug_struct("Registry").field("entities", &entities).field("leases", &self.leases()).finish_non_exhaustive()
     }
 }
 
@@ -435,8 +458,7 @@ struct Assembly<'a> {
 /// A worker id that is ours, before its keeper starts.
 struct Claimed {
     plan: KeeperPlan,
-    lease: (mintage_core::Lease, u64),
-    pool: String,
+    claim: Claim,
 }
 
 type Built = (BTreeMap<String, AnyScheme>, Vec<Keeper>);
@@ -471,11 +493,10 @@ impl Assembly<'_> {
             }
         }
         for pool in pools {
-            let in_use = checked
-                .entities
-                .iter()
-                .any(|entity| pool_of(entity) == Some(&pool.name) && known.contains(entity.name.as_str()));
-            self.claim(pool, in_use).await?;
+            let minted =
+                checked.entities.iter().any(|entity| pool_of(entity) == Some(&pool.name) && known.contains(entity.name.as_str()));
+            let known = minted && !self.is_new_region(pool).await?;
+            self.claim(pool, known).await?;
         }
         for entity in &wanted {
             let format = self.format_of(entity);
@@ -586,12 +607,27 @@ impl Assembly<'_> {
         Ok(true)
     }
 
+    /// Whether a pool that ids were minted from has the records of another region: then ours may be here for the first time.
+    async fn is_new_region(&mut self, pool: &PoolConfig) -> Result<bool, BuildError> {
+        let checked = self.checked;
+        for (region, block) in checked.regions.iter().filter(|(region, _)| pool.region.as_ref() != Some(region)) {
+            let mut other = WorkerPool::new(pool.name.clone(), block.clone());
+            other.region.clone_from(region);
+            let rows = self.leases(&pool.store).await?.leases(&other).await;
+            if !rows.map_err(|source| store_error(&pool.store, source))?.is_empty() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
     async fn claim(&mut self, pool: &PoolConfig, known: bool) -> Result<(), BuildError> {
         let mut whole = WorkerPool::new(pool.name.clone(), pool.block.clone());
         whole.region = pool.region.clone().unwrap_or_default();
         whole.limits = pool.lease.limits();
         whole.known = known;
         let terms = self.terms(pool);
+        let checked = self.checked;
         let plan = KeeperPlan {
             store: self.leases(&pool.store).await?,
             pool: whole,
@@ -599,12 +635,13 @@ impl Assembly<'_> {
             terms,
             // A short window is renewed in time as well.
             renew_ms: pool.lease.renew_ms.min(terms.window_ms / 3).max(1),
+            timeout_ms: checked.store(&pool.store).map_or(0, |store| store.timeout_ms),
             stop_ms: pool.lease.stop_ms,
             instance: pool.instance.clone().unwrap_or_else(instance::name),
             clock: Arc::clone(&self.builder.clock),
         };
-        let lease = plan.claim(None).await.map_err(|source| store_error(&pool.store, source))?;
-        self.claims.push(Claimed { plan, lease, pool: pool.name.clone() });
+        let claim = plan.claim(None).await.map_err(|source| store_error(&pool.store, source))?;
+        self.claims.push(Claimed { plan, claim });
         Ok(())
     }
 
@@ -630,20 +667,12 @@ impl Assembly<'_> {
     async fn open(&mut self, wanted: &[&EntityConfig]) -> Result<Built, BuildError> {
         let mut schemes = BTreeMap::new();
         let mut leased: BTreeMap<&str, Vec<Arc<dyn Leased>>> = BTreeMap::new();
-        for (position, entity) in wanted.iter().enumerate() {
-            let mut site = Site::new(Arc::clone(&self.builder.clock));
-            site.once = self.builder.once;
-            // Each entity draws its own chance, or two of them would mint the same.
-            site.seed = self.builder.seed.map(|seed| seed.wrapping_add(position as u64));
-            if entity.needs.sequence.is_some() {
-                site.ranges = Some(self.ranges(&entity.store).await?);
-            }
-            let opened = entity.plan.open(site).await;
-            let opened = match opened {
+        for entity in wanted {
+            let opened = match self.open_one(entity).await {
                 Ok(opened) => opened,
-                Err(source) => {
+                Err(error) => {
                     close_all(&schemes).await;
-                    return Err(BuildError::Entity { entity: entity.name.clone(), source });
+                    return Err(error);
                 }
             };
             if let (Some(pool), Some(side)) = (pool_of(entity), opened.leased) {
@@ -653,21 +682,31 @@ impl Assembly<'_> {
         }
         let keepers = std::mem::take(&mut self.claims)
             .into_iter()
-            .map(|claimed| {
-                let sides = leased.remove(claimed.pool.as_str()).unwrap_or_default();
-                Keeper::start(claimed.plan, claimed.lease, sides)
+            .map(|Claimed { plan, claim }| {
+                let sides = leased.remove(plan.pool.name.as_str()).unwrap_or_default();
+                Keeper::start(plan, claim, sides)
             })
             .collect();
         Ok((schemes, keepers))
     }
 
+    async fn open_one(&mut self, entity: &EntityConfig) -> Result<Opened, BuildError> {
+        let mut site = Site::new(Arc::clone(&self.builder.clock));
+        site.once = self.builder.once;
+        site.seed = self.builder.seed.map(|seed| seed_of(seed, &entity.name));
+        if entity.needs.sequence.is_some() {
+            site.ranges = Some(self.ranges(&entity.store).await?);
+        }
+        let opened = entity.plan.open(site).await;
+        opened.map_err(|source| BuildError::Entity { entity: entity.name.clone(), source })
+    }
+
     /// Gives back what was claimed: the build failed.
     async fn give_up(&mut self) {
-        for claimed in std::mem::take(&mut self.claims) {
-            let (lease, _) = claimed.lease;
-            let unused = lease.window.start;
+        for Claimed { plan, claim } in std::mem::take(&mut self.claims) {
+            let unused_ms = claim.lease.window.start;
             // The build's own error is the one to report; an id that cannot be released rests until its window is over.
-            let _ = claimed.plan.store.release(lease, unused, &claimed.plan.terms).await;
+            let _ = plan.release(claim.lease, unused_ms).await;
         }
     }
 
@@ -711,6 +750,14 @@ async fn close_all(schemes: &BTreeMap<String, AnyScheme>) {
         // The build's own error is the one to report.
         let _ = scheme.close().await;
     }
+}
+
+/// The seed of one entity: its own, or two entities would mint the same; and none of it from what else is in the config, so
+/// that the ids which a test has written down survive a new entity.
+fn seed_of(seed: u64, entity: &str) -> u64 {
+    // FNV-1a: the same on every machine and in every version, which the standard library's hasher does not promise.
+    let bytes = seed.to_le_bytes().into_iter().chain(entity.bytes());
+    bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
 fn pool_of(entity: &EntityConfig) -> Option<&str> {

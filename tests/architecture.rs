@@ -53,6 +53,8 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
     ),
     ("mintage-cli", &["clap", "clap_complete", "jiff", "mintage", "serde_json", "tokio"]),
     ("mintage-benches", &[]),
+    // Knows nothing of ours: it starts servers for the tests of stores that talk to one.
+    ("mintage-servers-for-tests", &["serde_json", "tempfile", "tokio"]),
 ];
 
 /// What only some systems have, and the condition it must stand behind.

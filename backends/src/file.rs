@@ -146,6 +146,10 @@ impl BackendFactory for FileFactory {
         Self::folder(url).map(drop)
     }
 
+    fn exists(&self, address: &Address) -> bool {
+        Self::folder(&address.url).is_ok_and(|folder| address.folder.join(folder).join(STATE).exists())
+    }
+
     async fn open(&self, address: &Address) -> Result<Backend, StoreError> {
         let folder = address.folder.join(Self::folder(&address.url).map_err(refused)?);
         let timeout = Duration::from_millis(address.timeout_ms);

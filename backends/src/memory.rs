@@ -61,6 +61,11 @@ impl BackendFactory for MemoryFactory {
         }
     }
 
+    /// Nobody finds what another has in memory.
+    fn exists(&self, _: &Address) -> bool {
+        false
+    }
+
     async fn open(&self, address: &Address) -> Result<Backend, StoreError> {
         self.check(&address.url).map_err(rules::refused)?;
         Ok(Backend::full(Memory::new(address.clock.clone())))

@@ -99,7 +99,13 @@ pub(crate) struct NewArgs {
     /// The entity or series, as the config names it.
     pub(crate) entity: String,
     /// How many.
-    #[arg(short = 'n', long = "count", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=i64::from(NEW_MAX)))]
+    #[arg(
+        short = 'n',
+        long = "count",
+        default_value_t = 1,
+        allow_negative_numbers = true,
+        value_parser = clap::value_parser!(u32).range(1..=i64::from(NEW_MAX))
+    )]
     pub(crate) count: u32,
     /// As the outside sees them.
     #[arg(long)]

@@ -93,7 +93,9 @@ pub(crate) fn check(config: &ConfigArgs, check: &CheckArgs) -> Result<(), Failur
             output::remark(&format!("warning: {line}"));
         }
     } else if let Some(errors) = &errors {
-        writeln!(out, "{errors}")?;
+        for line in errors.to_string().lines() {
+            writeln!(out, "{}", output::harmless(line))?;
+        }
         for line in errors.warnings().to_string().lines() {
             output::remark(&format!("warning: {line}"));
         }

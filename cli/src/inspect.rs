@@ -69,7 +69,7 @@ impl Report {
         let mut out = io::stdout().lock();
         match self.output {
             Output::Json => write!(out, "[")?,
-            Output::Csv => write!(out, "id,scheme,entity,created_at,worker_id,sequence\n")?,
+            Output::Csv => writeln!(out, "id,scheme,entity,created_at,worker_id,sequence")?,
             Output::Text => {}
         }
         Ok(())
@@ -143,14 +143,15 @@ fn csv(inspection: &Inspection) -> String {
         None | Some(Value::Null) => String::new(),
         Some(other) => other.to_string(),
     };
-    let fields = ["id", "scheme", "entity", "created_at", "worker_id", "sequence"].map(|name| harmless(&field(name)));
+    let fields =
+        ["id", "scheme", "entity", "created_at", "worker_id", "sequence"].map(|name| output::harmless(&field(name)));
     output::csv_line(&fields.each_ref().map(String::as_str))
 }
 
 fn told(inspection: &Inspection) -> String {
     let shown: String = inspection.input.chars().take(SHOWN_CHARS_MAX).collect();
     let more = if shown.len() < inspection.input.len() { "…" } else { "" };
-    let mut text = format!("{}{more}\n", harmless(&shown));
+    let mut text = format!("{}{more}\n", output::harmless(&shown));
     for candidate in inspection.candidates.iter().take(FULL) {
         text.push_str(&full(candidate));
     }
@@ -164,19 +165,6 @@ fn told(inspection: &Inspection) -> String {
         text.push_str("  no id of any scheme known here\n");
     }
     text
-}
-
-/// A text that cannot steer a terminal: what is no visible character is spelled out.
-fn harmless(text: &str) -> String {
-    let mut safe = String::new();
-    for c in text.chars() {
-        if matches!(c, '"' | '\'' | '\\') {
-            safe.push(c);
-        } else {
-            safe.extend(c.escape_debug());
-        }
-    }
-    safe
 }
 
 /// Representations, then components, then why.

@@ -5,10 +5,11 @@
 
 use std::{
     io::{self, IsTerminal, Write},
+    pin::pin,
     time::Duration,
 };
 
-use mintage::{AnyMinter, Registry, Series, core::AnyId};
+use mintage::{AnyMinter, Config, Registry, Series, core::AnyId};
 use tokio::task::JoinHandle;
 
 use crate::{
@@ -25,35 +26,58 @@ const PROGRESS_FROM: u32 = 200_000;
 /// How long a stopped run waits for its last lines to be read: a reader that is alive needs less, a stuck one would need
 /// for ever.
 const LAST_WRITE_MS_MAX: u64 = 1_000;
+/// How long a run stopped at its start waits for the store: one that answers does so in much less.
+const LAST_BUILD_MS_MAX: u64 = 1_000;
 
 pub(crate) async fn run(config: &ConfigArgs, new: NewArgs) -> Result<(), Failure> {
     // Before anything is claimed: from here on, being stopped means giving back.
     let mut stop = Stop::listen()?;
     let config = config.load()?;
-    let registry = args::builder().only([new.entity.as_str()]).once(new.count).build(config).await?;
+    let registry = build(config, &new, &mut stop).await?;
     for notice in registry.notices() {
         output::remark(notice);
     }
     let mut page = Page { output: new.output, begun: false, writing: None };
     let printed = tokio::select! {
         biased;
-        () = stop.asked() => Err(Failure::refused("stopped: what was not printed is given back")),
+        () = stop.asked() => Err(stopped()),
         printed = print(&registry, &new, &mut page) => printed,
     };
     if printed.is_err() {
         // What is printed so far is good, and so should be its form. A reader that is gone or stuck does not get it.
         let _ = tokio::time::timeout(Duration::from_millis(LAST_WRITE_MS_MAX), page.tail()).await;
     }
-    let closed = close(registry).await;
-    printed.and(closed)
+    close(registry, &mut stop).await;
+    printed
 }
 
-async fn close(registry: Registry) -> Result<(), Failure> {
+/// Opens the store and claims what is needed, unless stopped meanwhile.
+async fn build(config: Config, new: &NewArgs, stop: &mut Stop) -> Result<Registry, Failure> {
+    let mut build = pin!(args::builder().only([new.entity.as_str()]).once(new.count).build(config));
+    tokio::select! {
+        built = &mut build => return Ok(built?),
+        () = stop.asked() => {}
+    }
+    // A store that answers lets us give back what it has just given.
+    if let Ok(Ok(registry)) = tokio::time::timeout(Duration::from_millis(LAST_BUILD_MS_MAX), build).await {
+        close(registry, stop).await;
+    }
+    Err(stopped())
+}
+
+async fn close(registry: Registry, stop: &mut Stop) {
+    let closed = tokio::select! {
+        closed = registry.close() => closed,
+        () = stop.asked() => return output::remark("stopped before unused numbers were given back: they become a gap"),
+    };
     // The ids are printed and good. A store that cannot be told costs a gap: worth a remark, not a failure.
-    if let Err(error) = registry.close().await {
+    if let Err(error) = closed {
         output::remark(&format!("unused numbers could not be given back: {}", crate::failure::chain(&error)));
     }
-    Ok(())
+}
+
+fn stopped() -> Failure {
+    Failure::refused("stopped: what was not printed is given back")
 }
 
 async fn print(registry: &Registry, new: &NewArgs, page: &mut Page) -> Result<(), Failure> {

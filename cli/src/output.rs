@@ -4,7 +4,21 @@ use std::io::{IsTerminal, Write};
 
 /// A remark for people, on stderr. A stderr that is gone is no reason to fail.
 pub(crate) fn remark(text: &str) {
-    let _ = writeln!(std::io::stderr().lock(), "mintage: {text}");
+    let lines: Vec<String> = text.split('\n').map(harmless).collect();
+    let _ = writeln!(std::io::stderr().lock(), "mintage: {}", lines.join("\n"));
+}
+
+/// A text that cannot steer a terminal: what is no visible character is spelled out.
+pub(crate) fn harmless(text: &str) -> String {
+    let mut safe = String::new();
+    for c in text.chars() {
+        if matches!(c, '"' | '\'' | '\\') {
+            safe.push(c);
+        } else {
+            safe.extend(c.escape_debug());
+        }
+    }
+    safe
 }
 
 /// Whether stdout may be coloured: a terminal, and NO_COLOR not set.

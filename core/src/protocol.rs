@@ -20,8 +20,8 @@ use std::ops::Range;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Fence, Grant, Holder, IdRange, Lease, LeaseRow, LeaseTerms, PoolLimits, RANGE_END, Sequence, SequenceRow, StoreError,
-    StoreErrorKind, WorkerChoice, WorkerPool,
+    Fence, Grant, Holder, IdRange, Lease, LeaseRow, LeaseTerms, PoolLimits, RANGE_END, Sequence, SequenceRow,
+    StoreError, StoreErrorKind, WorkerChoice, WorkerPool,
 };
 
 /// How long grants are kept as history: 400 days, so that a year-old complaint can still be answered.
@@ -91,7 +91,10 @@ impl PoolRow {
         }
         let PoolLimits { window_max_ms, ahead_max_ms, guard_ms } = pool.limits;
         if window_max_ms == 0 || [window_max_ms, ahead_max_ms, guard_ms].iter().any(|limit| *limit > HISTORY_KEPT_MS) {
-            return Err(refused(format!("pool {}: window, max_ahead and guard lie between 1 ms and 400 days", pool.name)));
+            return Err(refused(format!(
+                "pool {}: window, max_ahead and guard lie between 1 ms and 400 days",
+                pool.name
+            )));
         }
         Ok(Self {
             block_start: pool.block.start,
@@ -114,11 +117,21 @@ impl PoolRow {
         if block != pool.block {
             return Err(refused(format!(
                 "pool {}: the store has worker ids {}..{} for it and the config {}..{}; windows of two blocks could overlap: \
-                 restore the old block, or use a new pool name",
-                pool.name, block.start, block.end, pool.block.start, pool.block.end
+                 restore the old block; or stop every process of this pool, wait for {} ms, and use a new pool name",
+                pool.name,
+                block.start,
+                block.end,
+                pool.block.start,
+                pool.block.end,
+                self.reach_ms()
             )));
         }
         self.admits_terms(&pool.name, terms)
+    }
+
+    /// How far after the store's now anything granted by this pool can reach.
+    fn reach_ms(&self) -> u64 {
+        self.window_max_ms + self.ahead_max_ms + self.guard_ms
     }
 
     /// Refuses terms above the recorded limits: a bump counts on no window reaching further.
@@ -129,7 +142,8 @@ impl PoolRow {
             if asked > limit {
                 return Err(refused(format!(
                     "pool {pool}: lease.{name} of {asked} ms is more than the {limit} ms fixed when the pool was made: \
-                     lower it to that, or use a new pool name"
+                     lower it to that; or stop every process of this pool, wait for {} ms, and use a new pool name",
+                    self.reach_ms()
                 )));
             }
         }
@@ -227,7 +241,8 @@ pub fn choose_among(
 ) -> Result<u32, StoreError> {
     let block = pool.block_start..pool.block_start + pool.block_len;
     let rows = candidates;
-    let row_of = |worker: u32| rows.iter().find(|row| row.worker == worker).cloned().unwrap_or(WorkerRow::unused(worker));
+    let row_of =
+        |worker: u32| rows.iter().find(|row| row.worker == worker).cloned().unwrap_or(WorkerRow::unused(worker));
     if let WorkerChoice::Exactly(worker) | WorkerChoice::Prefer(worker) = which {
         if !block.contains(&worker) {
             return Err(refused(format!(
@@ -241,15 +256,17 @@ pub fn choose_among(
             return Ok(worker);
         }
         if matches!(which, WorkerChoice::Exactly(_)) {
-            let until = free_at.map_or(
-                "it is revoked: release it or choose another".to_owned(),
-                |free_at| format!("free in {} ms at the earliest: wait, or stop the other holder", free_at - now_ms),
-            );
+            let until = free_at.map_or("it is revoked: release it or choose another".to_owned(), |free_at| {
+                format!("free in {} ms at the earliest: wait, or stop the other holder", free_at - now_ms)
+            });
             let error = StoreError::new(
                 StoreErrorKind::Conflict,
                 format!("worker id {worker} is held or resting (last holder {:?}); {until}", row.instance),
             );
-            return Err(match free_at { Some(free_at) => error.until(free_at), None => error });
+            return Err(match free_at {
+                Some(free_at) => error.until(free_at),
+                None => error,
+            });
         }
     }
     // A process that names its previous token gets its own id back before any other.
@@ -339,7 +356,10 @@ pub fn claim(
     let start = row.floor_ms.max(pool.floor_min_ms).max(now_ms);
     let end = start.saturating_add(terms.window_ms);
     if end > TIME_MAX_MS {
-        return Err(corrupt(format!("worker id {}: its window would end after the year 10889: check the store's clock", row.worker)));
+        return Err(corrupt(format!(
+            "worker id {}: its window would end after the year 10889: check the store's clock",
+            row.worker
+        )));
     }
     row.epoch += 1;
     row.inc = pool.inc;
@@ -358,8 +378,13 @@ pub fn claim(
         window: start..end,
         store_now_ms: now_ms,
     };
-    let grant =
-        Grant { worker: row.worker, inc: row.inc, epoch: row.epoch, instance: row.instance.clone(), window: start..end };
+    let grant = Grant {
+        worker: row.worker,
+        inc: row.inc,
+        epoch: row.epoch,
+        instance: row.instance.clone(),
+        window: start..end,
+    };
     Ok((lease, grant))
 }
 
@@ -411,7 +436,7 @@ pub fn release(
 
 /// BUMP: the store may have forgotten grants. All of them end at or below the new floor, and every earlier fence is stale.
 pub fn bump(pool: &mut PoolRow, now_ms: u64) {
-    let latest_lost = now_ms.max(pool.granted_at_ms) + pool.window_max_ms + pool.ahead_max_ms + pool.guard_ms;
+    let latest_lost = now_ms.max(pool.granted_at_ms) + pool.reach_ms();
     pool.floor_min_ms = pool.floor_min_ms.max(latest_lost);
     pool.inc += 1;
 }
@@ -466,7 +491,10 @@ fn touch(pool: &mut PoolRow, row: &mut WorkerRow, holder: &Holder, terms: &Lease
 /// `Refused` for a start at or above 2^63.
 pub fn new_sequence(sequence: &Sequence) -> Result<SequenceRow, StoreError> {
     if sequence.start >= RANGE_END {
-        return Err(refused(format!("sequence {}: start {} is above 9223372036854775807", sequence.name, sequence.start)));
+        return Err(refused(format!(
+            "sequence {}: start {} is above 9223372036854775807",
+            sequence.name, sequence.start
+        )));
     }
     Ok(SequenceRow { name: sequence.name.clone(), next: sequence.start, version: 0 })
 }

@@ -126,10 +126,12 @@ impl SchemePlan for Plan {
         &self.info
     }
 
+    /// The pool belongs to it: two processes that lease worker ids from two pools may hold the same one at the same time.
     fn format(&self) -> Format {
         Format::of("snowflake")
             .with("epoch_ms", self.reader.epoch_ms())
             .with("layout", self.reader.layout())
+            .with("pool", &self.need.pool)
             .with("text", self.reader.text().name())
     }
 
@@ -241,7 +243,7 @@ fn epoch(settings: &mut Settings<'_>) -> Option<u64> {
     if unix_ms > now_ms {
         settings.refuse(
             "epoch",
-            format!("{text} is in the future (now is {}): ids count up from the epoch, choose a past day", time::rfc3339(now_ms, 1000)),
+            format!("{text} is in the future (now is {}): ids count up from the epoch, choose a past day, or set this machine's clock", time::rfc3339(now_ms, 1000)),
         );
         return None;
     }

@@ -47,6 +47,8 @@ impl Stage {
     async fn on(clock: ManualClock, store: Arc<Faulty>, lease: &str) -> Self {
         let registry = start(&clock, &store, lease).await.unwrap();
         let events = registry.any_minter("events").unwrap();
+        // The keeper's first pause begins now.
+        settle().await;
         Self { clock, store, registry, events }
     }
 
@@ -127,7 +129,7 @@ async fn renewal_moves_the_window_on() {
     }
     assert_eq!(stage.store.claims(), 1, "ten minutes on one claim");
     let health = &stage.registry.leases()[0];
-    assert!(health.live && health.worker == Some(0) && health.trouble.is_none(), "{health:?}");
+    assert!(health.live && health.worker == 0 && health.trouble.is_none(), "{health:?}");
     stage.registry.close().await.unwrap();
 }
 
@@ -196,7 +198,7 @@ async fn a_fenced_holder_claims_another_worker_id() {
     let after = stage.events.mint().unwrap();
     assert_eq!(worker_of(after), 1, "another worker id");
     assert!(after > before);
-    assert_eq!(stage.registry.leases()[0].worker, Some(1));
+    assert_eq!(stage.registry.leases()[0].worker, 1);
     assert!(ms_of(before) < WINDOW_MS as i64, "never inside the rival's window");
     stage.registry.close().await.unwrap();
     let theirs = stage.store.healthy().renew(&theirs, &rival, &terms()).await.unwrap();
@@ -214,7 +216,7 @@ async fn after_a_bump_the_new_window_begins_above_everything() {
     stage.pass(RENEW_MS).await;
     let health = &stage.registry.leases()[0];
     assert!(health.live, "the old window is still ours: {health:?}");
-    assert_eq!(health.worker, Some(0));
+    assert_eq!(health.worker, 0);
     let mut seen = HashSet::new();
     stage.pass_until(granted_end_ms - 1).await;
     assert!(seen.insert(stage.events.mint().unwrap()));
@@ -286,7 +288,7 @@ async fn the_strict_rule_counts_from_before_sending() {
     stage.events.mint().unwrap();
 }
 
-/// B-kind: the machine slept. Its timers did not run, so only the clock can tell.
+/// The machine slept. Its timers did not run, so only the clock can tell.
 #[tokio::test(start_paused = true)]
 async fn a_suspended_machine_stops_under_the_strict_rule() {
     let stage = Stage::with(STRICT).await;
@@ -387,7 +389,7 @@ async fn a_store_that_hung_is_asked_again() {
     stage.events.mint().unwrap();
 }
 
-/// B-kind: only the task that renews died. The bound that mint compares with needs no task.
+/// Only the task that renews died. The bound that mint compares with needs no task.
 #[test]
 fn without_the_renewing_task_mint_stops_at_the_bound() {
     let paused = || tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
@@ -477,7 +479,7 @@ async fn no_free_worker_at_the_start_says_until_when() {
     let store = Faulty::new(&clock);
     let config = TWO_UNITS
         .replace("STORE", &store.url())
-        .replace("time = 41, worker = 10", "time = 50, worker = 1")
+        .replace("time = 41, worker = 10", "time = 41, worker = 1")
         .replace("time = 32, worker = 12", "time = 32, worker = 1");
     let build = async || builder(&clock).build(config_in(Path::new("."), &config)).await;
     let (first, second) = (build().await.unwrap(), build().await.unwrap());

@@ -7,7 +7,7 @@
 //! | formats that are pinned, rows that went missing | `formats.rs` |
 //! | leases through outages, fences, suspends | `keeper.rs`, and by chance `hunt.rs` |
 //! | typed ids and serde | `ids.rs` |
-//! | forked children | `fork.rs` |
+//! | forked children | `../fork.rs`, a program of its own |
 //! | reading ids | `inspect.rs` |
 //! | strangers' schemes and stores | `plugins.rs` |
 //! | mint allocates nothing | `allocation.rs` |
@@ -17,7 +17,6 @@
 
 mod allocation;
 mod faulty;
-mod fork;
 mod formats;
 mod hunt;
 mod ids;
@@ -93,7 +92,7 @@ fn every_scheme_in(folder: &Path) -> Config {
 /// Lets time pass for the clock and the runtime alike, in steps so small that no timer is late. The runtime's time must be
 /// paused.
 async fn pass(clock: &ManualClock, ms: u64) {
-    const STEP_MS: u64 = 20;
+    const STEP_MS: u64 = 50;
     let mut left_ms = ms;
     while left_ms > 0 {
         let step_ms = left_ms.min(STEP_MS);

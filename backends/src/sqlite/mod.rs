@@ -174,6 +174,10 @@ impl BackendFactory for SqliteFactory {
         Self::path(url).map(drop)
     }
 
+    fn exists(&self, address: &Address) -> bool {
+        Self::path(&address.url).is_ok_and(|path| address.folder.join(path).exists())
+    }
+
     async fn open(&self, address: &Address) -> Result<Backend, StoreError> {
         let path = address.folder.join(Self::path(&address.url).map_err(refused)?);
         let timeout = Duration::from_millis(address.timeout_ms);

@@ -216,7 +216,8 @@ async fn work(ranges: &dyn RangeStore, leases: &dyn LeaseStore, name: &str, roun
 /// Allocates with keys, which the store remembers, until the disk is full; then asks twice more.
 async fn keys(ranges: &dyn RangeStore) {
     let mut refusals = 0;
-    for nth in 0.. {
+    // Far more than fit.
+    for nth in 0..5_000 {
         let key = IdempotencyKey::new(format!("request-{nth}")).unwrap();
         match ranges.allocate(&Sequence::new("orders", 1), count(1), Some(&key)).await {
             Ok(range) => write(format_args!("range {} {} {}", range.start, range.end, key.as_str())),

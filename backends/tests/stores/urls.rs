@@ -60,6 +60,21 @@ async fn urls_are_checked_without_opening() {
 }
 
 #[tokio::test]
+async fn a_store_is_there_once_it_was_opened() {
+    let mut catalog = Catalog::default();
+    Builtin::install(&mut catalog);
+    let folder = tempfile::tempdir().unwrap();
+    let clock = ManualClock::at(NOW_MS);
+    for (url, kept) in [("sqlite:ids.db", true), ("file:ids", true), ("memory:", false)] {
+        let address = mintage_core::plugin::Address::new(url, folder.path(), std::sync::Arc::new(clock.clone()));
+        let factory = catalog.backends().iter().find(|factory| url.starts_with(factory.url_scheme())).unwrap();
+        assert!(!factory.exists(&address), "{url}");
+        open(url, folder.path(), &clock).await.unwrap();
+        assert_eq!(factory.exists(&address), kept, "{url}");
+    }
+}
+
+#[tokio::test]
 async fn each_memory_is_a_store_of_its_own() {
     let (folder, clock) = (std::path::Path::new("."), ManualClock::at(NOW_MS));
     let one = open("memory:", folder, &clock).await.unwrap().ranges.unwrap();

@@ -1,10 +1,6 @@
 //! Input that nobody should send: never a panic, always an exit code that is documented and a reason.
 
-use std::{
-    ffi::OsString,
-    os::unix::ffi::OsStringExt as _,
-    path::Path,
-};
+use std::{ffi::OsString, os::unix::ffi::OsStringExt as _, path::Path};
 
 use crate::folder::{Dice, Folder, Ran, run};
 

@@ -11,6 +11,7 @@ use std::{
 use crate::{
     folder::{Folder, Ran, Running, SHIPPED, assert_distinct, numbers_in, run, skip},
     kills::free_in_ms,
+    refusals::two_workers_config,
 };
 
 /// A folder whose runs see another time.
@@ -75,6 +76,27 @@ fn an_hour_back_between_two_runs_repeats_nothing() {
 }
 
 #[test]
+fn a_clock_that_begins_anew_at_every_start_repeats_nothing() {
+    // A machine without a battery for its clock wakes up at the same instant every time. Two worker ids have no way out.
+    const TEST: &str = "a_clock_that_begins_anew_at_every_start_repeats_nothing";
+    let Some(turned) = Turned::new(TEST, &two_workers_config()) else { return };
+    let mut events = Vec::new();
+    let mut runs = 0;
+    for _ in 0..8 {
+        let ran = turned.run("@2027-01-01 00:00:00", &["new", "events", "-n", "100000"]);
+        // Once both have been used past that instant, they rest until then.
+        if ran.code == 0 {
+            runs += 1;
+            events.extend(ran.numbers());
+        } else {
+            assert!(free_in_ms(&ran.expect(4)) > 0);
+        }
+    }
+    assert!(runs >= 2);
+    assert_distinct(events);
+}
+
+#[test]
 fn eight_hours_ahead_and_back_repeats_nothing() {
     let Some(turned) = Turned::new("eight_hours_ahead_and_back_repeats_nothing", SHIPPED) else { return };
     let mut events = Vec::new();
@@ -136,7 +158,8 @@ fn a_clock_before_the_epoch_is_named() {
     // At the start it cannot be told from an epoch written wrongly: the message names both.
     for time in ["@2020-06-01 12:00:00", "@1969-12-31 12:00:00", "@2025-12-31 23:59:50"] {
         for entity in ["events", "orders"] {
-            let ran = turned.run(time, &["new", entity]).expect(2).says("is in the future").says("set this machine's clock");
+            let ran =
+                turned.run(time, &["new", entity]).expect(2).says("is in the future").says("set this machine's clock");
             assert_eq!(ran.out, "");
         }
         turned.run(time, &["check"]).expect(1);

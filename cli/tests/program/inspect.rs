@@ -41,6 +41,8 @@ fn known_ids_tell_their_known_times() {
         ]
     );
     assert!(!folder.path("mintage.db").exists(), "reading makes no store");
+    folder.run_with(&[("MINTAGE_STORE", "file:ids")], &["inspect", "5"]).expect(0);
+    assert!(!folder.path("ids").exists());
 }
 
 #[test]
@@ -78,7 +80,8 @@ fn json_has_the_keys_of_every_surface() {
             assert!(KEYS.iter().all(|key| candidate.get(*key).is_some()), "{candidate}");
             assert!(candidate["sequence"].is_string() || candidate["sequence"].is_null(), "{candidate}");
             assert!(!candidate["reasons"].as_array().unwrap().is_empty(), "{candidate}");
-            let bits: u64 = candidate["layout"].as_array().unwrap().iter().map(|field| field["bits"].as_u64().unwrap()).sum();
+            let bits: u64 =
+                candidate["layout"].as_array().unwrap().iter().map(|field| field["bits"].as_u64().unwrap()).sum();
             assert!([64, 128, 160].contains(&bits), "{candidate}");
         }
         assert_eq!(told["id"], id, "as it was given, a string");
@@ -93,7 +96,11 @@ fn our_own_ids_name_their_holder() {
     let folder = Folder::with(&SHIPPED.replace("region = \"eu\" ", "instance = \"billing-3\"\nregion = \"eu\" "));
     let id = folder.run(&["new", "events"]).expect(0).out;
     let told = folder.run(&["inspect", id.trim(), "-o", "json"]).expect(0).json();
-    assert_eq!((&told[0]["entity"], &told[0]["minted_by"][0]["owner"]), (&json!("events"), &json!("billing-3")), "{told}");
+    assert_eq!(
+        (&told[0]["entity"], &told[0]["minted_by"][0]["owner"]),
+        (&json!("events"), &json!("billing-3")),
+        "{told}"
+    );
     let renamed = folder.run_with(&[("MINTAGE_INSTANCE", "web-1")], &["new", "events"]).expect(0).out;
     let told = folder.run(&["inspect", renamed.trim()]).expect(0);
     assert!(told.out.contains("web-1 as worker"), "{told:?}");
@@ -106,7 +113,8 @@ fn an_order_number_is_known_once_it_was_handed_out() {
     let told = folder.run(&["inspect", "40", "41", "-o", "json"]).expect(0).json();
     assert_eq!(told[0]["entity"], "orders");
     let reasons = |told: &Value| {
-        let orders = told["candidates"].as_array().unwrap().iter().find(|one| one["entity"] == "orders").unwrap().clone();
+        let orders =
+            told["candidates"].as_array().unwrap().iter().find(|one| one["entity"] == "orders").unwrap().clone();
         orders["reasons"].to_string()
     };
     assert!(reasons(&told[0]).contains("has come as far as 40"), "{told}");
@@ -127,7 +135,10 @@ fn versions_one_and_six_tell_their_time_and_four_tells_none() {
     assert_eq!((&told[1]["scheme"], &told[1]["created_at"]), (&json!("uuidv6"), &json!("2022-02-22T19:22:22.000Z")));
     let four = &told[2]["candidates"];
     assert_eq!(told[2]["scheme"], "uuidv4");
-    assert!(four.as_array().unwrap().iter().all(|one| one["created_at"].is_null() && one["created_at_ms"].is_null()), "{four}");
+    assert!(
+        four.as_array().unwrap().iter().all(|one| one["created_at"].is_null() && one["created_at_ms"].is_null()),
+        "{four}"
+    );
     let text = folder.run(&["inspect", ids[2]]).expect(0);
     assert!(text.out.contains("it does not say"), "{text:?}");
 }

@@ -7,7 +7,10 @@ use crate::folder::{Dice, Folder, Ran, SHIPPED, assert_distinct, numbers_in, unt
 /// Eight worker ids, so that the dead ones are missed.
 pub(crate) fn narrow_config() -> String {
     let narrow = SHIPPED
-        .replace("layout = { time = 41, worker = 10, sequence = 12 }", "layout = { time = 41, worker = 3, sequence = 12 }")
+        .replace(
+            "layout = { time = 41, worker = 10, sequence = 12 }",
+            "layout = { time = 41, worker = 3, sequence = 12 }",
+        )
         .replace("eu = \"0..256\"\nus = \"256..512\"", "eu = \"0..8\"");
     assert!(narrow.contains("worker = 3") && narrow.contains("0..8"));
     narrow
@@ -18,11 +21,21 @@ const WINDOW_MS: u64 = 1_006;
 
 #[test]
 fn kills_in_the_middle_cost_gaps_and_repeat_nothing() {
-    let folder = Folder::shipped();
-    let mut dice = Dice(1);
+    kill_in_the_middle(&Folder::shipped(), 120);
+}
+
+#[test]
+fn kills_in_the_middle_cost_gaps_and_repeat_nothing_with_files() {
+    let shipped = SHIPPED.replace("sqlite:mintage.db", "file:ids");
+    kill_in_the_middle(&Folder::with(&shipped), 60);
+}
+
+/// Runs that are killed and runs that end, of orders and of events, in any order.
+fn kill_in_the_middle(folder: &Folder, rounds: u64) {
+    let mut dice = Dice(rounds);
     let mut killed = 0;
     let mut files = Vec::new();
-    for round in 0..60 {
+    for round in 0..rounds {
         let entity = if dice.below(2) == 0 { "orders" } else { "events" };
         let name = format!("{entity}.{round}");
         files.push(name.clone());
@@ -36,9 +49,9 @@ fn kills_in_the_middle_cost_gaps_and_repeat_nothing() {
             running.wait_for_output();
         }
         thread::sleep(Duration::from_micros(dice.below(15_000)));
-        killed += usize::from(running.kill());
+        killed += u64::from(running.kill());
     }
-    assert!(killed > 20, "only {killed} were killed in the middle");
+    assert!(killed > rounds / 3, "only {killed} were killed in the middle");
     for entity in ["orders", "events"] {
         let names = files.iter().filter(|name| name.starts_with(entity));
         let mut ids: Vec<u64> = names.flat_map(|name| numbers_in(&folder.path(name))).collect();

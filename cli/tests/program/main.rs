@@ -4,6 +4,7 @@
 //! nobody sent, escape codes where no terminal reads. A test that needs something the machine lacks prints
 //! `SKIPPED: name: reason`, and fails instead where `MINTAGE_REQUIRE_ALL=1` is set.
 #![cfg(unix)]
+#![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
 mod bad_input;
 mod cases;

@@ -1,14 +1,19 @@
 //! A run that is stopped, or whose reader goes away, ends at a whole line and gives back what it did not use.
 
 use std::{
+    fs,
     io::{BufRead as _, BufReader, Read as _},
     process::{Child, ChildStdout, Stdio},
     thread,
     time::Duration,
 };
 
-use crate::folder::{Dice, Folder, Ran, assert_distinct, finish, numbers_in, signal};
-use crate::refusals::two_workers_config;
+use mintage::core::{Clock as _, SystemClock};
+
+use crate::{
+    folder::{Dice, Folder, Ran, assert_distinct, finish, numbers_in, signal, until},
+    refusals::{two_workers_config, with_database},
+};
 
 /// More than is minted before any test stops it.
 const MANY: &str = "100000000";
@@ -108,6 +113,100 @@ fn a_run_whose_reader_is_stuck_can_be_stopped() {
     // The last line in the pipe may be cut: it lacks its end, so nobody takes it for an id.
     let read = rest.rsplit_once('\n').map_or(1, |(whole, _)| whole.rsplit('\n').next().unwrap().parse().unwrap());
     assert!(next > read && next < 1_000_000, "{read} was read, {next} came next");
+}
+
+#[test]
+fn runs_stopped_beside_each_other_repeat_nothing() {
+    let folder = Folder::shipped();
+    let mut dice = Dice(8);
+    let mut numbers = Vec::new();
+    let mut stopped = 0;
+    for round in 0..8 {
+        let start = |nth| folder.start(&format!("orders.{round}.{nth}"), &["new", "orders", "-n", "200000"]);
+        let mut running = Vec::from_iter((0..3).map(start));
+        for run in &mut running {
+            run.wait_for_output();
+        }
+        while !running.is_empty() {
+            let run = running.swap_remove(usize::try_from(dice.below(running.len() as u64)).unwrap());
+            run.signal("TERM");
+            let (status, printed) = run.status();
+            stopped += i32::from(status.code() == Some(4));
+            numbers.extend(printed);
+        }
+    }
+    assert!(stopped > 4, "only {stopped} of them were stopped before their end");
+    numbers.extend(folder.run(&["new", "orders", "-n", "5"]).expect(0).numbers());
+    assert_distinct(numbers);
+}
+
+#[test]
+fn a_run_that_was_paused_past_its_window_repeats_nothing() {
+    // The worker id can be claimed by another long before the window of its holder is over.
+    let config = two_workers_config().replace("ttl = \"2s\", renew = \"500ms\"", "ttl = \"600ms\", renew = \"200ms\"");
+    assert!(config.contains("600ms"));
+    let folder = Folder::with(&config);
+    let start = |nth: usize| {
+        let mut run = folder.start(&format!("events.{nth}"), &["new", "events", "-n", MANY]);
+        run.wait_for_output();
+        run
+    };
+    let paused = start(0);
+    paused.signal("STOP");
+    let (mut neighbour, _reader, neighbours) = piped(&folder, "events");
+    let mut tries = 0;
+    let mut heir = None;
+    until("the worker id of the paused one is given to another", || {
+        tries += 1;
+        let run = start(tries);
+        if fs::metadata(folder.path(&format!("events.{tries}"))).unwrap().len() == 0 {
+            run.end().expect(4).says("held or resting");
+        } else {
+            heir = Some(run);
+        }
+        heir.is_some()
+    });
+    paused.signal("CONT");
+    let end_ms = SystemClock.boot_ms() + 300;
+    until("both have had time to mint", || SystemClock.boot_ms() > end_ms);
+    for run in [paused, heir.unwrap()] {
+        run.signal("TERM");
+        run.end().expect(4);
+    }
+    neighbour.kill().unwrap();
+    neighbour.wait().unwrap();
+    let [old, new] = [0, tries].map(|nth| numbers_in(&folder.path(&format!("events.{nth}"))));
+    let worker = |id: u64| id >> 12 & 1;
+    assert_eq!(worker(old[0]), worker(new[0]), "one worker id for both");
+    assert_ne!(worker(old[0]), worker(neighbours));
+    assert_distinct([old, new].concat());
+}
+
+#[test]
+fn a_run_whose_store_is_stuck_can_be_stopped() {
+    let folder = Folder::shipped();
+    folder.run(&["new", "orders"]).expect(0);
+    with_database(&folder.path("mintage.db"), async |connection| {
+        sqlx::query("BEGIN IMMEDIATE").execute(&mut *connection).await.unwrap();
+        let started_ms = SystemClock.boot_ms();
+        let mut command = folder.command(["new", "orders", "-n", "5"]);
+        let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        until("it listens", || listens(&child));
+        signal(&child, "TERM");
+        let ran = Ran::of(finish(child)).expect(4).says("stopped");
+        assert_eq!(ran.out, "");
+        // The store's own patience is ten seconds.
+        assert!(SystemClock.boot_ms() - started_ms < 9_000);
+        sqlx::query("ROLLBACK").execute(connection).await.unwrap();
+    });
+    assert_eq!(folder.run(&["new", "orders"]).expect(0).numbers(), [2]);
+}
+
+/// Whether the process has its own answer to SIGTERM by now. Only Linux tells; elsewhere it is assumed.
+fn listens(child: &Child) -> bool {
+    let Ok(status) = fs::read_to_string(format!("/proc/{}/status", child.id())) else { return true };
+    let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap_or("0").trim();
+    u64::from_str_radix(caught, 16).unwrap() & (1 << 14) != 0
 }
 
 #[test]

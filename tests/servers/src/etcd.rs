@@ -1,6 +1,6 @@
 //! etcd, alone or as a cluster.
 
-use std::{ffi::OsString, ops::Deref, sync::OnceLock};
+use std::{ffi::OsString, io, ops::Deref, sync::OnceLock};
 
 use serde_json::{Value, json};
 
@@ -68,18 +68,13 @@ impl Etcd {
         Some(EtcdCluster { members, url: format!("etcd://{}", endpoints.join(",")) })
     }
 
-    /// Sends a request to its JSON gateway, such as `/v3/kv/put`. Keys and values are in base64 there.
+    /// Sends a request to its JSON gateway, such as `/v3/kv/put`, and returns the answer, which may be etcd's refusal. Keys
+    /// and values are in base64 there.
     ///
-    /// # Panics
-    /// Where the server is not there.
-    #[track_caller]
-    #[expect(clippy::panic, reason = "the test cannot go on")]
-    pub fn post(&self, path: &str, request: &Value) -> Value {
-        self.try_post(path, request).unwrap_or_else(|error| panic!("etcd, {path}: {error}"))
-    }
-
-    fn try_post(&self, path: &str, request: &Value) -> std::io::Result<Value> {
-        let answer = wire::http(self.port(), "POST", path, &request.to_string())?;
+    /// # Errors
+    /// Where the server does not answer within five seconds, or with something else than JSON.
+    pub fn post(&self, path: &str, request: &Value) -> io::Result<Value> {
+        let answer = wire::http(self.port(), wire::ANSWER, "POST", path, &request.to_string())?;
         serde_json::from_str(&answer).map_err(Into::into)
     }
 }
@@ -95,11 +90,10 @@ impl EtcdCluster {
         &self.members
     }
 
-    /// The member that leads, as the members that answer see it. `None` during an election.
+    /// The member that says of itself that it leads. `None` during an election. A stopped member costs five seconds.
     pub fn leader(&self) -> Option<&Etcd> {
-        // Stopped ones answer nothing, each after the five seconds that one waits: so a member that leads is asked itself.
         self.members.iter().find(|member| {
-            let status = member.try_post("/v3/maintenance/status", &json!({})).unwrap_or_default();
+            let status = member.post("/v3/maintenance/status", &json!({})).unwrap_or_default();
             status["leader"].is_string() && status["leader"] == status["header"]["member_id"]
         })
     }
@@ -128,11 +122,16 @@ fn run(members: usize, settings: &[&str]) -> Vec<Etcd> {
         let mut command: Vec<OsString> = words(["etcd", "--name", &name(nth), "--data-dir"]);
         command.push(data_in(folder.path()).into());
         command.extend(words(["--listen-client-urls", &address(&port), "--advertise-client-urls", &address(&port)]));
-        command.extend(words(["--listen-peer-urls", &address(&peer), "--initial-advertise-peer-urls", &address(&peer)]));
+        command.extend(words([
+            "--listen-peer-urls",
+            &address(&peer),
+            "--initial-advertise-peer-urls",
+            &address(&peer),
+        ]));
         command.extend(words(["--initial-cluster", &cluster, "--initial-cluster-state", "new"]));
         command.extend(words(["--logger", "zap", "--log-level", "warn"]));
         command.extend(words(settings.iter().copied()));
-        let answers = |port| Ok(wire::http(port, "GET", "/health", "")?.contains(r#""health":"true""#));
+        let answers = |port| Ok(wire::http(port, wire::GLANCE, "GET", "/health", "")?.contains(r#""health":"true""#));
         let server = Server::new("etcd", |port| format!("etcd://127.0.0.1:{port}"), folder, port, command, answers);
         server.spawn();
         Etcd { server, _peer: peer }

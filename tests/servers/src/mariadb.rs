@@ -63,7 +63,7 @@ impl MariaDb {
         ]));
         command.extend(settings.iter().map(|setting| format!("--{setting}").into()));
         let url = |port| url(port, DATABASE);
-        let answers = |port| Ok(wire::mariadb_greeting(port)?.first() == Some(&wire::MARIADB_PROTOCOL));
+        let answers = |port| Ok(wire::mariadb_greeting(port, wire::GLANCE)?.first() == Some(&wire::MARIADB_PROTOCOL));
         let server = Server::new("MariaDB", url, folder, port, command, answers);
         let mariadb = Self { server: server.started() };
         mariadb.database(DATABASE);

@@ -1,13 +1,6 @@
 //! PostgreSQL.
 
-use std::{
-    ffi::OsString,
-    ops::Deref,
-    os::unix::fs::chown,
-    path::PathBuf,
-    process::Command,
-    sync::OnceLock,
-};
+use std::{ffi::OsString, ops::Deref, os::unix::fs::chown, path::PathBuf, process::Command, sync::OnceLock};
 
 use tempfile::TempDir;
 
@@ -144,7 +137,8 @@ impl Postgres {
             command.extend(words(["-c", setting]));
         }
         let url = |port| url(port, "postgres");
-        let server = Server::new("PostgreSQL", url, folder, port, command, wire::postgres_accepts);
+        let accepts = |port| wire::postgres_accepts(port, wire::GLANCE);
+        let server = Server::new("PostgreSQL", url, folder, port, command, accepts);
         Self { server: server.started(), settings }
     }
 }

@@ -20,19 +20,21 @@ use std::{
 use crate::deadline::Deadline;
 
 /// `$1` is the folder to remove, the rest the command. A server's children must die too: PostgreSQL's leave its process
-/// group, and when they are stopped they do not notice the end of their parent.
+/// group, and when they are stopped they do not notice the end of their parent. The shell that watches is none of them:
+/// its own parent ends at once.
 const WATCHED: &str = r#"
 folder=$1
 shift
 exec 3<&0 </dev/null
-(
-    # The system sends HUP to the group when this process ends while the server is stopped.
+watch() {
+    # The system sends HUP to the group when the test process ends while the server is stopped.
     trap '' HUP INT TERM
     read -r _ <&3
     kill -STOP $$
-    kill -KILL $(cat /proc/$$/task/*/children) $$
+    kill -KILL $$ $(cat /proc/$$/task/*/children)
     rm -rf -- "$folder" || { sleep 1; rm -rf -- "$folder"; }
-) >/dev/null 2>&1 &
+}
+( watch >/dev/null 2>&1 & )
 exec "$@" 3<&-
 "#;
 
@@ -53,6 +55,8 @@ impl Process {
             .args([OsStr::new("-c"), OsStr::new(WATCHED), OsStr::new("sh"), folder.as_os_str()])
             .args(command)
             .current_dir(folder)
+            // In a common one, a MariaDB that starts removes the temporary tables of another.
+            .env("TMPDIR", folder)
             // A key pressed at the terminal ends this process, which then ends the server.
             .process_group(0)
             .stdin(Stdio::piped())

@@ -25,7 +25,7 @@ impl Redis {
         Self::start_with(&[])
     }
 
-    /// A new one with settings such as `maxmemory 100mb`. One that is named here overrides the one above.
+    /// A new one with settings such as `maxmemory 100mb`, as in its config file. They override the above.
     #[track_caller]
     pub fn start_with(settings: &[&str]) -> Option<Self> {
         require(Program::Redis).then(|| Self::run(settings.iter().map(|&setting| setting.to_owned()).collect()))
@@ -41,7 +41,7 @@ impl Redis {
         SHARED.get_or_init(Self::start).as_ref()
     }
 
-    /// A replica of `primary`, in step with it at first.
+    /// A replica of `primary`, in step with it at first, which keeps what it has over a kill.
     #[track_caller]
     pub fn replica_of(primary: &Self) -> Self {
         Self::replica_through(primary, primary.port())
@@ -55,6 +55,12 @@ impl Redis {
         let replica = Self::run(settings);
         let linked = || replica.command(&["INFO", "replication"]).contains("master_link_status:up");
         assert!(Deadline::in_seconds(START_S_MAX).until(linked), "the replica finds no primary:\n{}", replica.log());
+        // What came with the first copy is in its log only when that has been written anew: before, a kill loses it.
+        let kept = || {
+            let info = replica.command(&["INFO", "persistence"]);
+            info.contains("aof_rewrite_in_progress:0") && info.contains("aof_rewrite_scheduled:0")
+        };
+        assert!(Deadline::in_seconds(START_S_MAX).until(kept), "the replica keeps nothing:\n{}", replica.log());
         replica.catch_up_with(primary);
         replica
     }
@@ -66,13 +72,17 @@ impl Redis {
     #[track_caller]
     pub fn catch_up_with(&self, primary: &Self) {
         let goal = primary.offset();
-        assert!(Deadline::in_seconds(START_S_MAX).until(|| self.offset() >= goal), "the replica does not reach {goal:?}");
+        assert!(
+            Deadline::in_seconds(START_S_MAX).until(|| self.offset() >= goal),
+            "the replica does not reach {goal:?}"
+        );
     }
 
-    /// Makes this replica a primary, with all that it has received.
+    /// Makes this replica a primary, with all that it has received. It stays one when it is started again.
     #[track_caller]
     pub fn promote(&self) {
         assert_eq!(self.command(&["REPLICAOF", "NO", "ONE"]), "OK");
+        assert_eq!(self.command(&["CONFIG", "REWRITE"]), "OK");
     }
 
     /// Sends one command and returns its answer as text: a string or a number; an error begins with `-`.
@@ -82,7 +92,7 @@ impl Redis {
     #[track_caller]
     #[expect(clippy::panic, reason = "the test cannot go on")]
     pub fn command(&self, command: &[&str]) -> String {
-        wire::redis(self.port(), command).unwrap_or_else(|error| panic!("Redis, {command:?}: {error}"))
+        wire::redis(self.port(), wire::ANSWER, command).unwrap_or_else(|error| panic!("Redis, {command:?}: {error}"))
     }
 
     /// How much of the stream of changes it has.
@@ -94,22 +104,28 @@ impl Redis {
     }
 
     #[track_caller]
+    #[expect(clippy::panic, reason = "the test cannot go on")]
     fn run(settings: Vec<String>) -> Self {
         let folder = new_folder();
         let port = Port::free();
         let data = data_in(folder.path());
-        let mut command = words(["redis-server", "--port", &port.number().to_string(), "--dir"]);
-        command.push(data.clone().into());
-        command.extend(words(["--bind", "127.0.0.1", "--appendonly", "yes", "--appendfsync", "always", "--save", ""]));
-        // A replica is served at once, not after the five seconds in which others might want the same.
-        command.extend(words(["--repl-diskless-sync-delay", "0"]));
-        for setting in &settings {
-            let mut parts = setting.split(' ');
-            command.extend(parts.next().map(|name| format!("--{name}").into()));
-            command.extend(words(parts));
-        }
-        make(&data);
-        let answers = |port| Ok(wire::redis(port, &["PING"])? == "PONG");
+        let own = [
+            format!("port {}", port.number()),
+            format!("dir \"{}\"", data.display()),
+            "bind 127.0.0.1".to_owned(),
+            "appendonly yes".to_owned(),
+            "appendfsync always".to_owned(),
+            "save \"\"".to_owned(),
+            // A replica is served at once, not after the five seconds in which others might want the same.
+            "repl-diskless-sync-delay 0".to_owned(),
+        ];
+        let lines = own.iter().chain(&settings).map(|line| format!("{line}\n")).collect::<String>();
+        let config = folder.path().join("redis.conf");
+        fs::create_dir(&data)
+            .and_then(|()| fs::write(&config, lines))
+            .unwrap_or_else(|error| panic!("cannot write {config:?}: {error}"));
+        let command = words(["redis-server".into(), config]);
+        let answers = |port| Ok(wire::redis(port, wire::GLANCE, &["PING"])? == "PONG");
         let server = Server::new("Redis", |port| format!("redis://127.0.0.1:{port}"), folder, port, command, answers);
         Self { server: server.started(), settings }
     }
@@ -121,10 +137,4 @@ impl Deref for Redis {
     fn deref(&self) -> &Server {
         &self.server
     }
-}
-
-#[track_caller]
-#[expect(clippy::panic, reason = "no test can go on without a folder")]
-pub(crate) fn make(folder: &std::path::Path) {
-    fs::create_dir(folder).unwrap_or_else(|error| panic!("cannot make {folder:?}: {error}"));
 }

@@ -213,8 +213,8 @@ pub(crate) fn data_in(folder: &Path) -> PathBuf {
 #[expect(clippy::panic, reason = "the test cannot go on")]
 pub(crate) fn prepare(folder: &Path, command: &[OsString]) {
     let log = log_in(folder);
-    let mut process = Process::start(command, folder, &log)
-        .unwrap_or_else(|error| panic!("cannot start {command:?}: {error}"));
+    let mut process =
+        Process::start(command, folder, &log).unwrap_or_else(|error| panic!("cannot start {command:?}: {error}"));
     let mut ended = None;
     Deadline::in_seconds(START_S_MAX).until(|| {
         ended = process.ended().ok().flatten();

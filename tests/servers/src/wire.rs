@@ -6,14 +6,17 @@ use std::{
     time::Duration,
 };
 
-/// A server that is up answers such questions at once.
-const ANSWER_S_MAX: u64 = 5;
+/// How long an answer may take that a test needs.
+pub(crate) const ANSWER: Duration = Duration::from_secs(5);
+
+/// How long to wait when the question is only whether the server is up yet: one that starts may take a connection and
+/// forget it, so it is soon asked again.
+pub(crate) const GLANCE: Duration = Duration::from_millis(500);
 
 /// The first byte of MariaDB's greeting. An error, such as too many connections, begins with another.
 pub(crate) const MARIADB_PROTOCOL: u8 = 10;
 
-pub(crate) fn dial(port: u16) -> io::Result<TcpStream> {
-    let patience = Duration::from_secs(ANSWER_S_MAX);
+fn dial(port: u16, patience: Duration) -> io::Result<TcpStream> {
     let stream = TcpStream::connect_timeout(&SocketAddr::from((Ipv4Addr::LOCALHOST, port)), patience)?;
     stream.set_read_timeout(Some(patience))?;
     stream.set_write_timeout(Some(patience))?;
@@ -21,8 +24,8 @@ pub(crate) fn dial(port: u16) -> io::Result<TcpStream> {
 }
 
 /// Sends `request` and reads until the server closes the connection.
-pub(crate) fn ask(port: u16, request: &[u8]) -> io::Result<String> {
-    let mut stream = dial(port)?;
+pub(crate) fn ask(port: u16, patience: Duration, request: &[u8]) -> io::Result<String> {
+    let mut stream = dial(port, patience)?;
     stream.write_all(request)?;
     let mut answer = Vec::new();
     stream.read_to_end(&mut answer)?;
@@ -30,12 +33,12 @@ pub(crate) fn ask(port: u16, request: &[u8]) -> io::Result<String> {
 }
 
 /// The body of the answer to an HTTP/1.0 request: that one ends with the connection and is never chunked.
-pub(crate) fn http(port: u16, method: &str, path: &str, body: &str) -> io::Result<String> {
+pub(crate) fn http(port: u16, patience: Duration, method: &str, path: &str, body: &str) -> io::Result<String> {
     let request = format!(
         "{method} {path} HTTP/1.0\r\nHost: 127.0.0.1:{port}\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
         body.len()
     );
-    let answer = ask(port, request.as_bytes())?;
+    let answer = ask(port, patience, request.as_bytes())?;
     match answer.split_once("\r\n\r\n") {
         Some((_, body)) => Ok(body.to_owned()),
         None => Err(io::Error::new(io::ErrorKind::InvalidData, format!("no HTTP answer: {answer:?}"))),
@@ -43,11 +46,11 @@ pub(crate) fn http(port: u16, method: &str, path: &str, body: &str) -> io::Resul
 }
 
 /// Whether PostgreSQL lets a client in. While it starts or recovers it answers with an error.
-pub(crate) fn postgres_accepts(port: u16) -> io::Result<bool> {
+pub(crate) fn postgres_accepts(port: u16, patience: Duration) -> io::Result<bool> {
     const PROTOCOL_3: [u8; 4] = [0, 3, 0, 0];
     const START: &[u8] = b"user\0postgres\0database\0postgres\0\0";
     let length = u32::try_from(4 + PROTOCOL_3.len() + START.len()).unwrap_or(u32::MAX).to_be_bytes();
-    let mut stream = dial(port)?;
+    let mut stream = dial(port, patience)?;
     stream.write_all(&[&length[..], &PROTOCOL_3[..], START].concat())?;
     let mut kind = [0];
     stream.read_exact(&mut kind)?;
@@ -55,8 +58,8 @@ pub(crate) fn postgres_accepts(port: u16) -> io::Result<bool> {
 }
 
 /// The first packet MariaDB sends, without its header.
-pub(crate) fn mariadb_greeting(port: u16) -> io::Result<Vec<u8>> {
-    let mut stream = dial(port)?;
+pub(crate) fn mariadb_greeting(port: u16, patience: Duration) -> io::Result<Vec<u8>> {
+    let mut stream = dial(port, patience)?;
     let mut header = [0; 4];
     stream.read_exact(&mut header)?;
     let [low, middle, high, _] = header;
@@ -66,12 +69,12 @@ pub(crate) fn mariadb_greeting(port: u16) -> io::Result<Vec<u8>> {
 }
 
 /// Redis' answer to one command, as text: a string or a number; an error begins with `-`.
-pub(crate) fn redis(port: u16, command: &[&str]) -> io::Result<String> {
+pub(crate) fn redis(port: u16, patience: Duration, command: &[&str]) -> io::Result<String> {
     let mut request = format!("*{}\r\n", command.len());
     for word in command {
         request.push_str(&format!("${}\r\n{word}\r\n", word.len()));
     }
-    let mut stream = dial(port)?;
+    let mut stream = dial(port, patience)?;
     stream.write_all(request.as_bytes())?;
     let mut stream = BufReader::new(stream);
     let mut line = String::new();

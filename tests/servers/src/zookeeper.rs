@@ -74,7 +74,8 @@ impl ZooKeeper {
     #[track_caller]
     #[expect(clippy::panic, reason = "the test cannot go on")]
     pub fn four_letters(&self, word: &str) -> String {
-        wire::ask(self.port(), word.as_bytes()).unwrap_or_else(|error| panic!("ZooKeeper, {word}: {error}"))
+        wire::ask(self.port(), wire::ANSWER, word.as_bytes())
+            .unwrap_or_else(|error| panic!("ZooKeeper, {word}: {error}"))
     }
 }
 
@@ -88,5 +89,5 @@ impl Deref for ZooKeeper {
 
 /// It answers `ruok` before it serves; `srvr` names its mode only then.
 fn serves(port: u16) -> io::Result<bool> {
-    Ok(wire::ask(port, b"srvr")?.contains("Mode:"))
+    Ok(wire::ask(port, wire::GLANCE, b"srvr")?.contains("Mode:"))
 }
