@@ -44,7 +44,10 @@ fn the_shipped_config_has_no_fault_and_needs_no_server() {
     assert!(checked.entities.iter().all(|entity| entity.store == "main"), "the only store is everyone's");
     let orders = checked.entity("orders").unwrap();
     assert_eq!(orders.needs.sequence, Some(Sequence::new("orders", 1)));
-    assert!(matches!(&orders.public, Some(Setting { value: Value::Table(table), .. }) if table.len() == 3));
+    let public: Vec<_> = checked.entities.iter().map(|entity| entity.public.as_ref().map(|form| form.name())).collect();
+    assert_eq!(public, [Some("token"), Some("number"), Some("token"), Some("token"), Some("token")]);
+    let written: Vec<_> = checked.entities.iter().filter(|entity| entity.public_is_written).collect();
+    assert_eq!(written.len(), 2, "the others have a token by default, under the only key");
 
     let pool = checked.pool("main").unwrap();
     assert_eq!((pool.region.as_deref(), pool.block.clone(), pool.which), (Some("eu"), 0..256, WorkerChoice::Any));
@@ -56,11 +59,8 @@ fn the_shipped_config_has_no_fault_and_needs_no_server() {
     );
     let store = checked.store("main").unwrap();
     assert_eq!((store.url.as_str(), store.timeout_ms, store.url_scheme()), ("sqlite:mintage.db", 10_000, "sqlite"));
-    assert_eq!(checked.keys, ["main"]);
-    insta::assert_snapshot!(checked.warnings.to_string(), @r#"
-    mintage.toml:7:1 entities.users.public: public ids are not in this version: these settings are checked but do nothing yet, and `new --public` refuses
-    mintage.toml:15:1 entities.orders.public: public ids are not in this version: these settings are checked but do nothing yet, and `new --public` refuses
-    "#);
+    assert_eq!(checked.keys.iter().map(|key| key.name.as_str()).collect::<Vec<_>>(), ["main"]);
+    assert_eq!(checked.warnings.to_string(), "");
 }
 
 #[test]
@@ -172,7 +172,7 @@ fn faults_of_the_environment_name_the_variable() {
         Config::shipped().unwrap().check(&catalog(), &environment, NOW_MS).unwrap_err().to_string()
     };
     insta::assert_snapshot!(told("MINTAGE_STORE", "postgres://user:hunter2@db/ids"), @"mintage.toml:45:9 stores.main.url: from the environment variable MINTAGE_STORE: postgres stores are not in this version yet (known: file, memory, sqlite)");
-    insta::assert_snapshot!(told("MINTAGE_INSTANCE", "a\tb"), @r#"mintage.toml:29:10 workers.main.instance: the environment variable MINTAGE_INSTANCE: "a\tb" is no instance name: write 1 to 128 characters on one line"#);
+    insta::assert_snapshot!(told("MINTAGE_INSTANCE", "a\tb"), @r#"mintage.toml:35:10 workers.main.instance: the environment variable MINTAGE_INSTANCE: "a\tb" is no instance name: write 1 to 128 characters on one line"#);
 }
 
 #[test]
@@ -262,13 +262,12 @@ fn everything_wrong_is_told_at_once_by_place() {
     insta::assert_snapshot!(told, @r#"
     mintage.toml version: missing: write `version = 1` as the first line
     mintage.toml:1:1 realm: "Live" is no realm: write 1 to 32 of a-z, 0-9 and -, a letter first
-    mintage.toml:2:1 colour: unknown key (known: version, realm, entities, workers, regions, stores, keys)
+    mintage.toml:2:1 colour: unknown key (known: version, realm, entities, series, workers, regions, stores, keys)
     mintage.toml:4:2 server: `server` is not in this version yet: take it out
     mintage.toml:7:11 entities.Users: "Users" cannot be used as a name here: write 1 to 63 of a-z, 0-9 and _, a letter first
     mintage.toml:7:11 entities.Users.store: missing: there are several stores, so write `store = "…"`, one of main, other
     mintage.toml:8:1 entities.Users.scheme: no scheme "snowflak" (known: bearer, ksuid, segment, snowflake, ulid, uuidv4, uuidv7); did you mean "snowflake"?
     mintage.toml:9:12 entities.Users.public.form: "tokn" is not one of token, short, number, uuid, plain; did you mean "token"?
-    mintage.toml:9:27 entities.Users.public.prefix: "Usr" is no prefix: write 2 to 32 characters, such as usr or acme_usr: parts of a-z and 0-9, a letter first, joined by _
     mintage.toml:9:43 entities.Users.public.kye: unknown key; did you mean "key"?
     mintage.toml:13:1 entities.orders.store: no store "mian" (known: main, other); did you mean "main"?
     mintage.toml:14:1 entities.orders.start: 9223372036854775808 is above 9223372036854775807, the largest whole number TOML has
@@ -360,7 +359,7 @@ fn scheme_names_are_guessed_from_the_catalog_of_the_day() {
     let text = with_uuids("[entities.a]\nscheme = \"uuidv8\"\n");
     let told =
         Config::parse(&text, "m").unwrap().check(&Catalog::default(), &Environment::default(), NOW_MS).unwrap_err();
-    assert!(told.to_string().ends_with("no scheme \"uuidv8\" (there is none)"), "{told}");
+    assert!(told.to_string().ends_with("no scheme \"uuidv8\" (known: bearer)"), "{told}");
 }
 
 #[test]
@@ -390,17 +389,13 @@ fn a_scheme_that_refuses_in_silence_is_told_on() {
 
 #[test]
 fn warnings_come_with_refusals_but_are_not_among_them() {
-    let text = with_uuids("[entities.a]\nscheme = \"ulid\"\npublic = { form = \"token\" }\nbogus = 1\n");
+    let text = with_uuids("[entities.a]\nscheme = \"segment\"\npublic = { form = \"plain\" }\nbogus = 1\n");
     let errors = check(&text).unwrap_err();
     assert_eq!(errors.problems().len(), 1);
     assert_eq!(errors.warnings().list().len(), 1);
     assert!(!errors.to_string().contains("not in this version"), "{errors}");
-    assert!(
-        errors
-            .warnings()
-            .to_string()
-            .starts_with("mintage.toml:8:1 entities.a.public: public ids are not in this version")
-    );
+    let warned = errors.warnings().to_string();
+    assert!(warned.starts_with("mintage.toml:8:19 entities.a.public.form: plain ids of this scheme show"), "{warned}");
     let error: &dyn std::error::Error = &errors;
     assert!(error.source().is_none());
 }

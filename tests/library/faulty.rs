@@ -37,6 +37,8 @@ pub(crate) enum Fault {
     Slow(u64),
     /// A broken store, to see whether a hunt finds it: every lease is on the first worker id of the block.
     OneWorkerForAll,
+    /// Another one: it forgets at every release what the window was used for.
+    ForgetsUse,
 }
 
 /// A call that changed something.
@@ -192,7 +194,9 @@ impl LeaseStore for Faulty {
 
     async fn release(&self, lease: Lease, first_unused_ms: u64, terms: &LeaseTerms) -> Result<(), StoreError> {
         let worker = lease.worker;
-        let call = self.inner.release(lease, first_unused_ms, terms);
+        let forgets = *locked(&self.fault) == Fault::ForgetsUse;
+        let kept_ms = if forgets { lease.window.start } else { first_unused_ms };
+        let call = self.inner.release(lease, kept_ms, terms);
         self.perform("release", call, |()| Some(Call::Release { worker, first_unused_ms })).await
     }
 

@@ -1,1 +1,190 @@
-//! later
+//! A hunt for duplicates: several processes on one store, in virtual time, and everything that can happen to them, by seed.
+//!
+//! A hunt that finds nothing proves nothing unless it finds what was planted: the last test plants a broken store.
+
+use std::{
+    collections::HashMap,
+    path::Path,
+    sync::Arc,
+};
+
+use mintage::{AnyMinter, Registry};
+use mintage_core::{AnyId, LeaseStore, ManualClock, PoolLimits, WorkerPool};
+use mintage_schemes::Entropy;
+
+use crate::{
+    NOW_MS, config_in,
+    faulty::{Fault, Faulty, builder},
+    settle,
+};
+
+/// Fewer worker ids than claims, so that each is used again and again.
+const CONFIG: &str = r#"
+version = 1
+[entities.events]
+scheme = "snowflake"
+epoch = "2026-01-01T00:00:00Z"
+layout = { time = 41, worker = 3, sequence = 6 }
+worker = { pool = "main" }
+clock = { max_drift = "50ms" }
+[entities.orders]
+scheme = "segment"
+range = 20
+[workers.main]
+lease = { renew = "100ms", ttl = "400ms", window = "1s", max_ahead = "200ms", guard = "100ms", quarantine = "50ms" }
+[stores.main]
+url = "STORE"
+timeout = "300ms"
+"#;
+
+const PROCESSES: usize = 3;
+const STEPS: usize = 250;
+
+/// One process: its own clock, and a registry while it runs.
+struct Process {
+    clock: ManualClock,
+    running: Option<(Registry, [AnyMinter; 2])>,
+}
+
+/// What a hunt saw.
+#[derive(Debug, Default)]
+struct Catch {
+    ids: HashMap<(&'static str, AnyId), usize>,
+    twice: Vec<String>,
+    refusals: u64,
+    starts: u64,
+}
+
+struct Hunt {
+    dice: Entropy,
+    store: Arc<Faulty>,
+    /// The store's own clock.
+    clock: ManualClock,
+    processes: Vec<Process>,
+    caught: Catch,
+}
+
+impl Hunt {
+    fn new(seed: u64, broken: Fault) -> Self {
+        let clock = ManualClock::at(NOW_MS);
+        let store = Faulty::new(&clock);
+        store.set(broken);
+        let processes = (0..PROCESSES).map(|_| Process { clock: ManualClock::at(NOW_MS), running: None }).collect();
+        Self { dice: Entropy::seeded(seed), store, clock, processes, caught: Catch::default() }
+    }
+
+    fn roll(&self, sides: u64) -> u64 {
+        self.dice.draw_u64().unwrap() % sides
+    }
+
+    async fn run(mut self, healthy: Fault) -> Catch {
+        for _ in 0..STEPS {
+            self.let_time_pass().await;
+            let which = self.roll(PROCESSES as u64) as usize;
+            match self.roll(20) {
+                0 => self.store.set(Fault::Down),
+                1 => self.store.set(Fault::AnswerLost),
+                2 => self.store.set(Fault::Hang),
+                3 => self.store.set(Fault::Slow(150)),
+                4..=8 => self.store.set(healthy),
+                9 => self.step_clock(which),
+                // A crash, and a clean end.
+                10 => drop(self.processes[which].running.take()),
+                11 => self.close(which).await,
+                12 => drop(self.store.healthy().bump(&pool()).await),
+                _ => self.start(which).await,
+            }
+            self.mint();
+        }
+        self.caught
+    }
+
+    /// The same for all clocks, in steps short enough for the keepers.
+    async fn let_time_pass(&self) {
+        for _ in 0..self.roll(12) {
+            self.clock.advance(25);
+            for process in &self.processes {
+                process.clock.advance(25);
+            }
+            tokio::time::advance(std::time::Duration::from_millis(25)).await;
+            settle().await;
+        }
+    }
+
+    fn step_clock(&self, which: usize) {
+        let reach = [3, 60, 1_500, 60_000][self.roll(4) as usize];
+        let by_ms = self.roll(2 * reach) as i64 - reach as i64;
+        self.processes[which].clock.step(by_ms);
+    }
+
+    async fn start(&mut self, which: usize) {
+        if self.processes[which].running.is_some() {
+            return;
+        }
+        let config = config_in(Path::new("."), &CONFIG.replace("STORE", &self.store.url()));
+        let build = builder(&self.processes[which].clock).build(config);
+        // A store that hangs for ever in the middle of a start is given up by the caller.
+        let built = tokio::time::timeout(std::time::Duration::from_secs(5), build).await;
+        if let Ok(Ok(registry)) = built {
+            let minters = ["events", "orders"].map(|name| registry.any_minter(name).unwrap());
+            self.processes[which].running = Some((registry, minters));
+            self.caught.starts += 1;
+        }
+    }
+
+    async fn close(&mut self, which: usize) {
+        if let Some((registry, minters)) = self.processes[which].running.take() {
+            drop(registry.close().await);
+            assert!(minters.iter().all(|minter| minter.mint().is_err()), "closed");
+        }
+    }
+
+    fn mint(&mut self) {
+        for (which, process) in self.processes.iter().enumerate() {
+            let Some((_, minters)) = &process.running else { continue };
+            for (name, minter) in ["events", "orders"].into_iter().zip(minters) {
+                for _ in 0..8 {
+                    let Ok(id) = minter.mint() else {
+                        self.caught.refusals += 1;
+                        break;
+                    };
+                    if let Some(other) = self.caught.ids.insert((name, id), which) {
+                        self.caught.twice.push(format!("{name} {id:?} by {other} and {which}"));
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn pool() -> WorkerPool {
+    let mut pool = WorkerPool::new("main", 0..8);
+    pool.limits = PoolLimits::new(1_000, 200, 100);
+    pool
+}
+
+#[tokio::test(start_paused = true)]
+async fn whatever_happens_no_id_is_made_twice() {
+    let (mut ids, mut refusals, mut starts) = (0, 0, 0);
+    for seed in 1..=25 {
+        let caught = Hunt::new(seed, Fault::None).run(Fault::None).await;
+        assert_eq!(caught.twice, Vec::<String>::new(), "seed {seed}");
+        ids += caught.ids.len();
+        refusals += caught.refusals;
+        starts += caught.starts;
+    }
+    // It was a hunt: ids were made, and things did go wrong.
+    assert!(ids > 50_000 && refusals > 5_000 && starts > 300, "{ids} ids, {refusals} refusals, {starts} starts");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_hunt_finds_planted_bugs() {
+    for planted in [Fault::OneWorkerForAll, Fault::ForgetsUse] {
+        let mut found = 0;
+        for seed in 1..=8 {
+            let caught = Hunt::new(seed, planted).run(planted).await;
+            found += usize::from(!caught.twice.is_empty());
+        }
+        assert!(found >= 5, "{planted:?}: found by {found} of 8 seeds");
+    }
+}

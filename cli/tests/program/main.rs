@@ -18,3 +18,4 @@ mod new;
 mod refusals;
 mod stops;
 mod terminal;
+mod tokens;
