@@ -171,7 +171,7 @@ fn faults_of_the_environment_name_the_variable() {
         let environment = Environment::of([(name, value)]);
         Config::shipped().unwrap().check(&catalog(), &environment, NOW_MS).unwrap_err().to_string()
     };
-    insta::assert_snapshot!(told("MINTAGE_STORE", "postgres://user:hunter2@db/ids"), @"mintage.toml:39:9 stores.main.url: from the environment variable MINTAGE_STORE: postgres stores are not in this version yet (known: file, memory, sqlite)");
+    insta::assert_snapshot!(told("MINTAGE_STORE", "postgres://user:hunter2@db/ids"), @"mintage.toml:39:9 stores.main.url: from the environment variable MINTAGE_STORE: postgres stores are not in this build (known: file, memory, sqlite): build it with the feature `postgres`");
     insta::assert_snapshot!(told("MINTAGE_INSTANCE", "a\tb"), @r#"mintage.toml:29:10 workers.main.instance: the environment variable MINTAGE_INSTANCE: "a\tb" is no instance name: write 1 to 128 characters on one line"#);
 }
 
