@@ -31,7 +31,21 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
             "uuid",
         ],
     ),
-    ("mintage-backends", &["async-trait", "mintage-core", "serde", "serde_json", "sqlx", "thiserror", "tokio"]),
+    (
+        "mintage-backends",
+        &[
+            "async-trait",
+            "etcd-client",
+            "mintage-core",
+            "redis",
+            "serde",
+            "serde_json",
+            "sqlx",
+            "thiserror",
+            "tokio",
+            "zookeeper-client",
+        ],
+    ),
     (
         "mintage",
         &[

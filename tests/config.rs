@@ -171,7 +171,7 @@ fn faults_of_the_environment_name_the_variable() {
         let environment = Environment::of([(name, value)]);
         Config::shipped().unwrap().check(&catalog(), &environment, NOW_MS).unwrap_err().to_string()
     };
-    insta::assert_snapshot!(told("MINTAGE_STORE", "postgres://user:hunter2@db/ids"), @"mintage.toml:45:9 stores.main.url: from the environment variable MINTAGE_STORE: postgres stores are not in this version yet (known: file, memory, sqlite)");
+    insta::assert_snapshot!(told("MINTAGE_STORE", "postgres://user:hunter2@db/ids"), @"mintage.toml:45:9 stores.main.url: from the environment variable MINTAGE_STORE: postgres stores are not in this build (known: file, memory, sqlite): build it with the feature `postgres`");
     insta::assert_snapshot!(told("MINTAGE_INSTANCE", "a\tb"), @r#"mintage.toml:35:10 workers.main.instance: the environment variable MINTAGE_INSTANCE: "a\tb" is no instance name: write 1 to 128 characters on one line"#);
 }
 
@@ -389,13 +389,15 @@ fn a_scheme_that_refuses_in_silence_is_told_on() {
 
 #[test]
 fn warnings_come_with_refusals_but_are_not_among_them() {
-    let text = with_uuids("[entities.a]\nscheme = \"segment\"\npublic = { form = \"plain\" }\nbogus = 1\n");
+    let text = with_uuids(
+        "[keys.main]\nfile = \"k\"\n[entities.a]\nscheme = \"segment\"\npublic = { form = \"short\", allow_unauthenticated = true }\nbogus = 1\n",
+    );
     let errors = check(&text).unwrap_err();
     assert_eq!(errors.problems().len(), 1);
     assert_eq!(errors.warnings().list().len(), 1);
     assert!(!errors.to_string().contains("not in this version"), "{errors}");
     let warned = errors.warnings().to_string();
-    assert!(warned.starts_with("mintage.toml:8:19 entities.a.public.form: plain ids of this scheme show"), "{warned}");
+    assert!(warned.starts_with("mintage.toml:10:12 entities.a.public.form: obfuscation only"), "{warned}");
     let error: &dyn std::error::Error = &errors;
     assert!(error.source().is_none());
 }

@@ -54,8 +54,12 @@ struct Pool {
 
 /// A [`Grant`] as it is kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "file", derive(serde::Serialize, serde::Deserialize), serde(deny_unknown_fields))]
-struct GrantRow {
+#[cfg_attr(
+    any(feature = "file", feature = "cells"),
+    derive(serde::Serialize, serde::Deserialize),
+    serde(deny_unknown_fields)
+)]
+pub(crate) struct GrantRow {
     worker: u32,
     inc: u64,
     epoch: u64,
@@ -378,7 +382,7 @@ impl From<Grant> for GrantRow {
 }
 
 impl GrantRow {
-    fn describe(&self) -> Grant {
+    pub(crate) fn describe(&self) -> Grant {
         Grant::new(self.worker, self.inc, self.epoch, self.instance.clone(), self.from_ms..self.to_ms)
     }
 }

@@ -15,7 +15,11 @@ pub(crate) const ANSWERS_KEPT_MS: u64 = 24 * 3600 * 1000;
 
 /// What a key was answered with.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "file", derive(serde::Serialize, serde::Deserialize), serde(deny_unknown_fields))]
+#[cfg_attr(
+    any(feature = "file", feature = "cells"),
+    derive(serde::Serialize, serde::Deserialize),
+    serde(deny_unknown_fields)
+)]
 pub(crate) struct Answer {
     /// How many numbers were asked for: at the end of a sequence fewer came.
     pub(crate) asked: u32,
@@ -143,17 +147,17 @@ pub(crate) fn refused(message: String) -> StoreError {
     StoreError::new(StoreErrorKind::Refused, message)
 }
 
-#[cfg(any(feature = "file", feature = "sqlite"))]
+#[cfg(any(feature = "cells", feature = "file", feature = "mysql", feature = "postgres", feature = "sqlite"))]
 pub(crate) fn corrupt(message: String) -> StoreError {
     StoreError::new(StoreErrorKind::Corrupt, message)
 }
 
-#[cfg(any(feature = "file", feature = "sqlite"))]
+#[cfg(any(feature = "cells", feature = "file", feature = "mysql", feature = "postgres", feature = "sqlite"))]
 pub(crate) fn unavailable(message: String) -> StoreError {
     StoreError::new(StoreErrorKind::Unavailable, message)
 }
 
-#[cfg(any(feature = "file", feature = "sqlite"))]
+#[cfg(any(feature = "cells", feature = "file", feature = "mysql", feature = "postgres", feature = "sqlite"))]
 pub(crate) fn rolled_back(message: String) -> StoreError {
     StoreError::new(StoreErrorKind::RolledBack, message)
 }

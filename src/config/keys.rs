@@ -169,10 +169,19 @@ pub(super) const POOL_LATER: &[&str] = &["clock", "count", "on_lease_lost"];
 /// As [`ROOT_LATER`], for a store.
 pub(super) const STORE_LATER: &[&str] = &["password", "state_dir", "table_prefix", "tls"];
 /// As [`ROOT_LATER`], for what stands before the colon of a store's URL.
-pub(super) const URL_SCHEMES_LATER: &[&str] =
-    &["etcd", "mariadb", "mysql", "postgres", "postgresql", "redis", "rediss", "zookeeper"];
-/// Stores of this version that a build may leave out: each has a cargo feature of its name.
-pub(super) const URL_SCHEMES_BY_FEATURE: &[&str] = &["file", "sqlite"];
+pub(super) const URL_SCHEMES_LATER: &[&str] = &["rediss"];
+/// Stores of this version that a build may leave out, and the cargo feature that each needs.
+pub(super) const URL_SCHEMES_BY_FEATURE: &[(&str, &str)] = &[
+    ("etcd", "etcd"),
+    ("file", "file"),
+    ("mariadb", "mysql"),
+    ("mysql", "mysql"),
+    ("postgres", "postgres"),
+    ("postgresql", "postgres"),
+    ("redis", "redis"),
+    ("sqlite", "sqlite"),
+    ("zookeeper", "zookeeper"),
+];
 
 /// Fewest digits of a public number: with one less there are under a million.
 const DIGITS_MIN: i64 = 8;

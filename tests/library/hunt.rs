@@ -24,7 +24,7 @@ version = 1
 [entities.events]
 scheme = "snowflake"
 epoch = "2026-01-01T00:00:00Z"
-layout = { time = 41, worker = 3, sequence = 6 }
+layout = { time = 41, worker = 2, sequence = 6 }
 worker = { pool = "main" }
 clock = { max_drift = "50ms" }
 [entities.orders]
@@ -39,6 +39,8 @@ timeout = "300ms"
 
 const PROCESSES: usize = 3;
 const STEPS: usize = 250;
+/// Short enough for the keepers.
+const TICK_MS: u64 = 25;
 
 /// One process: its own clock, and a registry while it runs.
 struct Process {
@@ -87,7 +89,7 @@ impl Hunt {
                 2 => self.store.set(Fault::Hang),
                 3 => self.store.set(Fault::Slow(150)),
                 4..=8 => self.store.set(healthy),
-                9 => self.step_clock(which),
+                9 | 13 => self.step_clock(which),
                 // A crash, and a clean end.
                 10 => drop(self.processes[which].running.take()),
                 11 => self.close(which).await,
@@ -99,22 +101,23 @@ impl Hunt {
         self.caught
     }
 
-    /// The same for all clocks, in steps short enough for the keepers.
+    /// The same for all clocks.
     async fn let_time_pass(&self) {
         for _ in 0..self.roll(12) {
-            self.clock.advance(25);
+            self.clock.advance(TICK_MS);
             for process in &self.processes {
-                process.clock.advance(25);
+                process.clock.advance(TICK_MS);
             }
-            tokio::time::advance(std::time::Duration::from_millis(25)).await;
+            tokio::time::advance(std::time::Duration::from_millis(TICK_MS)).await;
             settle().await;
         }
     }
 
     fn step_clock(&self, which: usize) {
-        let reach = [3, 60, 1_500, 60_000][self.roll(4) as usize];
-        let by_ms = self.roll(2 * reach) as i64 - reach as i64;
-        self.processes[which].clock.step(by_ms);
+        // Whole ticks, so that clocks that went apart meet again in the same millisecond.
+        let ticks = [2, 10, 40, 2_000][self.roll(4) as usize];
+        let by_ticks = self.roll(2 * ticks + 1) as i64 - ticks as i64;
+        self.processes[which].clock.step(by_ticks * TICK_MS as i64);
     }
 
     async fn start(&mut self, which: usize) {
@@ -158,7 +161,7 @@ impl Hunt {
 }
 
 fn pool() -> WorkerPool {
-    let mut pool = WorkerPool::new("main", 0..8);
+    let mut pool = WorkerPool::new("main", 0..4);
     pool.limits = PoolLimits::new(1_000, 200, 100);
     pool
 }

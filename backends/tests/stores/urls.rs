@@ -13,13 +13,25 @@ fn every_store_is_in_the_catalog_with_its_promise() {
     let mut catalog = Catalog::default();
     Builtin::install(&mut catalog);
     let schemes: Vec<&str> = catalog.backends().iter().map(|factory| factory.url_scheme()).collect();
-    assert_eq!(schemes, ["file", "memory", "sqlite"]);
+    let of = |feature: bool, names: &[&'static str]| if feature { names.to_vec() } else { Vec::new() };
+    let mut expected = vec!["file", "memory", "sqlite"];
+    expected.extend(of(cfg!(feature = "postgres"), &["postgres", "postgresql"]));
+    expected.extend(of(cfg!(feature = "mysql"), &["mariadb", "mysql"]));
+    expected.extend(of(cfg!(feature = "redis"), &["redis"]));
+    expected.extend(of(cfg!(feature = "etcd"), &["etcd"]));
+    expected.extend(of(cfg!(feature = "zookeeper"), &["zookeeper"]));
+    expected.sort_unstable();
+    assert_eq!(schemes, expected);
     for factory in catalog.backends() {
         // The first line of the documentation says the same.
         let source = match factory.url_scheme() {
             "file" => include_str!("../../src/file.rs"),
             "memory" => include_str!("../../src/memory.rs"),
-            _ => include_str!("../../src/sqlite/mod.rs"),
+            "sqlite" => include_str!("../../src/sqlite/mod.rs"),
+            "etcd" => include_str!("../../src/etcd.rs"),
+            "redis" => include_str!("../../src/redis.rs"),
+            "zookeeper" => include_str!("../../src/zookeeper.rs"),
+            _ => include_str!("../../src/database/factory.rs"),
         };
         assert!(source.contains(&format!("/// {}\n", factory.promise())), "{}", factory.promise());
     }

@@ -163,10 +163,14 @@ fn unknown_store(scheme: Option<&str>, known: &[&str]) -> String {
         Some(scheme) if URL_SCHEMES_LATER.contains(&scheme) => {
             format!("{scheme} stores are not in this version yet (known: {known_text})")
         }
-        Some(scheme) if URL_SCHEMES_BY_FEATURE.contains(&scheme) => {
-            format!("{scheme} stores are not in this build (known: {known_text}): build it with the feature `{scheme}`")
-        }
-        Some(scheme) => words::unknown("kind of store", scheme, known),
+        Some(scheme) => match URL_SCHEMES_BY_FEATURE.iter().find(|(name, _)| *name == scheme) {
+            Some((_, feature)) => {
+                format!(
+                    "{scheme} stores are not in this build (known: {known_text}): build it with the feature `{feature}`"
+                )
+            }
+            None => words::unknown("kind of store", scheme, known),
+        },
     }
 }
 

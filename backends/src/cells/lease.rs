@@ -1,0 +1,377 @@
+//! Leases: a pool's record, its worker ids in records of 64, and pages of past grants.
+//!
+//! Renewals of different chunks do not touch the same record, and none writes the pool's: it is only checked. So the latest
+//! time of a grant is kept by the chunks, and gathered when the pool is bumped.
+
+use std::collections::BTreeMap;
+
+use async_trait::async_trait;
+use mintage_core::{
+    Grant, Holder, Lease, LeaseRow, LeaseStore, LeaseTerms, StoreError, WorkerChoice, WorkerPool,
+    protocol::{self, HISTORY_KEPT_MS, WorkerRow},
+};
+
+use super::{
+    CellStore, Cells,
+    record::{CHUNK_LEN, Chunk, Grants, PAGE_LEN, PAGES_MAX, Page, Pool, Region, chunk_key, page_key, pool_key},
+    work::{Fault, Work},
+};
+use crate::{ledger::GrantRow, rules, wait::Backoff};
+
+#[async_trait]
+impl<C: Cells> LeaseStore for CellStore<C> {
+    async fn acquire(
+        &self,
+        pool: &WorkerPool,
+        which: WorkerChoice,
+        holder: &Holder,
+        terms: &LeaseTerms,
+    ) -> Result<Lease, StoreError> {
+        self.write(async {
+            let mut backoff = Backoff::default();
+            loop {
+                let mut work = self.begin(&[pool_key(&pool.name)]).await?;
+                let answer = claim(&mut work, pool, which, holder, terms).await;
+                if let Some(lease) = work.settle(answer, &mut backoff).await? {
+                    return Ok(lease);
+                }
+            }
+        })
+        .await
+    }
+
+    async fn renew(&self, lease: &Lease, holder: &Holder, terms: &LeaseTerms) -> Result<Lease, StoreError> {
+        self.write(async {
+            let mut backoff = Backoff::default();
+            loop {
+                let mut work = self.begin(&keys_of(lease)).await?;
+                let answer = renew(&mut work, lease, holder, terms).await;
+                if let Some(longer) = work.settle(answer, &mut backoff).await? {
+                    return Ok(longer);
+                }
+            }
+        })
+        .await
+    }
+
+    async fn release(&self, lease: Lease, first_unused_ms: u64, terms: &LeaseTerms) -> Result<(), StoreError> {
+        self.write(async {
+            let mut backoff = Backoff::default();
+            loop {
+                let mut work = self.begin(&keys_of(&lease)).await?;
+                let answer = release(&mut work, &lease, first_unused_ms, terms).await;
+                if let Some(done) = work.settle(answer, &mut backoff).await? {
+                    return Ok(done);
+                }
+            }
+        })
+        .await
+    }
+
+    async fn revoke(&self, pool: &WorkerPool, worker: u32) -> Result<(), StoreError> {
+        self.write(async {
+            let mut backoff = Backoff::default();
+            loop {
+                let chunk = chunk_key(&pool.name, &pool.region, worker / CHUNK_LEN);
+                let mut work = self.begin(&[pool_key(&pool.name), chunk]).await?;
+                let answer = revoke(&mut work, pool, worker).await;
+                if let Some(done) = work.settle(answer, &mut backoff).await? {
+                    return Ok(done);
+                }
+            }
+        })
+        .await
+    }
+
+    async fn bump(&self, pool: &WorkerPool) -> Result<(), StoreError> {
+        self.write(async {
+            let mut backoff = Backoff::default();
+            loop {
+                let mut work = self.begin(&[pool_key(&pool.name)]).await?;
+                let answer = bump_by_hand(&mut work, pool).await;
+                if let Some(done) = work.settle(answer, &mut backoff).await? {
+                    return Ok(done);
+                }
+            }
+        })
+        .await
+    }
+
+    async fn leases(&self, pool: &WorkerPool) -> Result<Vec<LeaseRow>, StoreError> {
+        self.read(async {
+            let mut work = self.begin(&[pool_key(&pool.name)]).await?;
+            let Some(region) = region_of(&work, &pool.name, &pool.region)? else { return Ok(Vec::new()) };
+            let chunks = chunks(&mut work, &pool.name, &pool.region, &region).await?;
+            Ok(chunks.values().flat_map(|chunk| chunk.workers.values()).map(WorkerRow::describe).collect())
+        })
+        .await
+    }
+
+    async fn history(&self, pool: &WorkerPool, at_ms: u64) -> Result<Vec<Grant>, StoreError> {
+        self.read(async {
+            let mut work = self.begin(&[pool_key(&pool.name)]).await?;
+            history(&mut work, pool, at_ms).await
+        })
+        .await
+    }
+}
+
+async fn claim<C: Cells>(
+    work: &mut Work<'_, C>,
+    pool: &WorkerPool,
+    which: WorkerChoice,
+    holder: &Holder,
+    terms: &LeaseTerms,
+) -> Result<Lease, Fault> {
+    let mut record: Pool = work.record(&pool_key(&pool.name))?.unwrap_or_default();
+    let mut changed = false;
+    let mut region = match record.regions.remove(&pool.region) {
+        Some(region) => region,
+        None => {
+            changed = true;
+            let others = record.regions.iter().map(|(region, other)| (region.as_str(), &other.row));
+            let row = rules::new_region(pool, others)?;
+            Region { row, life: work.life.clone(), chunks: Default::default() }
+        }
+    };
+    region.row.admits(pool, terms)?;
+    let mut chunks = chunks(work, &pool.name, &pool.region, &region).await?;
+    bump_in_new_life(work, &pool.name, &pool.region, &region, &chunks)?;
+    let rows: Vec<WorkerRow> = chunks.values().flat_map(|chunk| chunk.workers.values()).cloned().collect();
+    let now_ms = not_before_others(work, &rows);
+    let worker = protocol::choose(&region.row, &rows, which, holder, terms, now_ms)?;
+
+    let number = worker / CHUNK_LEN;
+    let key = chunk_key(&pool.name, &pool.region, number);
+    work.load([key.clone()]).await?;
+    let mut chunk = chunks.remove(&number).unwrap_or_default();
+    let mut row = chunk.workers.remove(&worker).unwrap_or_else(|| WorkerRow::unused(worker));
+    let before = row.clone();
+    let (lease, _) = protocol::claim(&mut region.row, &mut row, pool, holder, terms, now_ms)?;
+    keep_grant(work, pool, number, &mut chunk, &before).await?;
+    chunk.granted_at_ms = chunk.granted_at_ms.max(now_ms);
+    chunk.workers.insert(worker, row);
+    work.put(key, &chunk);
+    changed |= region.chunks.insert(number);
+    write_region(work, &pool.name, &pool.region, record, region, changed);
+    Ok(lease)
+}
+
+async fn renew<C: Cells>(
+    work: &mut Work<'_, C>,
+    lease: &Lease,
+    holder: &Holder,
+    terms: &LeaseTerms,
+) -> Result<Lease, Fault> {
+    let (mut region, mut chunk, mut row) = leased(work, lease).await?;
+    let rows: Vec<WorkerRow> = chunk.workers.values().cloned().collect();
+    let now_ms = not_before_others(work, &rows);
+    let longer = protocol::extend(&mut region.row, &mut row, lease, holder, terms, now_ms)?;
+    chunk.granted_at_ms = chunk.granted_at_ms.max(now_ms);
+    chunk.workers.insert(row.worker, row);
+    put_chunk(work, lease, &chunk);
+    Ok(longer)
+}
+
+async fn release<C: Cells>(
+    work: &mut Work<'_, C>,
+    lease: &Lease,
+    first_unused_ms: u64,
+    terms: &LeaseTerms,
+) -> Result<(), Fault> {
+    let (region, mut chunk, mut row) = leased(work, lease).await?;
+    let rows: Vec<WorkerRow> = chunk.workers.values().cloned().collect();
+    let now_ms = not_before_others(work, &rows);
+    protocol::release(&region.row, &mut row, lease, first_unused_ms, terms, now_ms)?;
+    chunk.workers.insert(row.worker, row);
+    put_chunk(work, lease, &chunk);
+    Ok(())
+}
+
+async fn revoke<C: Cells>(work: &mut Work<'_, C>, pool: &WorkerPool, worker: u32) -> Result<(), Fault> {
+    let mut record: Pool = work.record(&pool_key(&pool.name))?.unwrap_or_default();
+    let mut region = record.regions.remove(&pool.region).ok_or_else(|| rules::no_pool(pool))?;
+    let number = worker / CHUNK_LEN;
+    let key = chunk_key(&pool.name, &pool.region, number);
+    let mut chunk: Chunk = work.record(&key)?.unwrap_or_default();
+    let barred = rules::revoke(pool, &region.row, worker, chunk.workers.get(&worker).cloned())?;
+    chunk.workers.insert(worker, barred);
+    work.put(key, &chunk);
+    let changed = region.chunks.insert(number);
+    write_region(work, &pool.name, &pool.region, record, region, changed);
+    Ok(())
+}
+
+async fn bump_by_hand<C: Cells>(work: &mut Work<'_, C>, pool: &WorkerPool) -> Result<(), Fault> {
+    let region = region_of(work, &pool.name, &pool.region)?.ok_or_else(|| rules::no_pool(pool))?;
+    let chunks = chunks(work, &pool.name, &pool.region, &region).await?;
+    bump(work, &pool.name, &pool.region, &chunks)
+}
+
+async fn history<C: Cells>(work: &mut Work<'_, C>, pool: &WorkerPool, at_ms: u64) -> Result<Vec<Grant>, StoreError> {
+    let Some(region) = region_of(work, &pool.name, &pool.region)? else { return Ok(Vec::new()) };
+    let chunks = chunks(work, &pool.name, &pool.region, &region).await?;
+    let of_page = |number: u32, page: &Page| page_key(&pool.name, &pool.region, number, page.number);
+    let pages: Vec<String> = chunks
+        .iter()
+        .flat_map(|(number, chunk)| chunk.pages.iter().map(move |page| (*number, page)))
+        .filter(|(_, page)| (page.from_ms..page.to_ms).contains(&at_ms))
+        .map(|(number, page)| of_page(number, page))
+        .collect();
+    work.load(pages.iter().cloned()).await?;
+    let mut grants: Vec<Grant> = Vec::new();
+    for page in pages {
+        let past: Grants = work.record(&page)?.unwrap_or_default();
+        grants.extend(past.grants.iter().map(GrantRow::describe));
+    }
+    grants.extend(chunks.values().flat_map(|chunk| chunk.workers.values()).filter_map(latest_grant));
+    grants.retain(|grant| grant.window.contains(&at_ms));
+    grants.sort_by_key(|grant| (grant.worker, grant.window.start));
+    Ok(grants)
+}
+
+/// The grant that a worker's row tells of; `None` when there was none, or when it was given back whole.
+fn latest_grant(row: &WorkerRow) -> Option<Grant> {
+    let window = row.start_ms..row.floor_ms;
+    (row.epoch > 0 && !window.is_empty())
+        .then(|| Grant::new(row.worker, row.inc, row.epoch, row.instance.clone(), window))
+}
+
+/// Moves the grant of a row that is about to be claimed anew into history.
+async fn keep_grant<C: Cells>(
+    work: &mut Work<'_, C>,
+    pool: &WorkerPool,
+    number: u32,
+    chunk: &mut Chunk,
+    before: &WorkerRow,
+) -> Result<(), Fault> {
+    let Some(grant) = latest_grant(before) else { return Ok(()) };
+    let key = |page: u64| page_key(&pool.name, &pool.region, number, page);
+    let too_old = |page: &Page| page.to_ms.saturating_add(HISTORY_KEPT_MS) < work.now_ms;
+    let old = chunk.pages.iter().take_while(|page| too_old(page)).count();
+    let forgotten = old.max((chunk.pages.len() + 1).saturating_sub(PAGES_MAX));
+    let forgotten: Vec<Page> = chunk.pages.drain(..forgotten).collect();
+    let next = forgotten.iter().chain(&chunk.pages).last().map_or(0, |page| page.number + 1);
+    for page in forgotten {
+        work.load([key(page.number)]).await?;
+        work.remove(key(page.number));
+    }
+    if chunk.pages.last().is_none_or(|page| page.len >= PAGE_LEN) {
+        chunk.pages.push(Page { number: next, len: 0, from_ms: u64::MAX, to_ms: 0 });
+    }
+    let Some(page) = chunk.pages.last_mut() else { return Err(Fault::Changed) };
+    work.load([key(page.number)]).await?;
+    let mut past: Grants = work.record(&key(page.number))?.unwrap_or_default();
+    page.from_ms = page.from_ms.min(grant.window.start);
+    page.to_ms = page.to_ms.max(grant.window.end);
+    past.grants.push(GrantRow::from(grant));
+    page.len = past.grants.len();
+    work.put(key(page.number), &past);
+    Ok(())
+}
+
+fn keys_of(lease: &Lease) -> [String; 2] {
+    [pool_key(&lease.pool), chunk_key(&lease.pool, &lease.region, lease.worker / CHUNK_LEN)]
+}
+
+/// The region, chunk and row of a lease.
+async fn leased<C: Cells>(work: &mut Work<'_, C>, lease: &Lease) -> Result<(Region, Chunk, WorkerRow), Fault> {
+    let region = region_of(work, &lease.pool, &lease.region)?.ok_or_else(|| protocol::lost_worker(lease))?;
+    if region.life != work.life {
+        let chunks = chunks(work, &lease.pool, &lease.region, &region).await?;
+        bump_in_new_life(work, &lease.pool, &lease.region, &region, &chunks)?;
+    }
+    let [_, key] = keys_of(lease);
+    let chunk: Option<Chunk> = work.record(&key)?;
+    let chunk = chunk.ok_or_else(|| protocol::lost_worker(lease))?;
+    let row = chunk.workers.get(&lease.worker).cloned().ok_or_else(|| protocol::lost_worker(lease))?;
+    Ok((region, chunk, row))
+}
+
+/// Writes a lease's chunk, if its pool has not been bumped meanwhile.
+fn put_chunk<C: Cells>(work: &mut Work<'_, C>, lease: &Lease, chunk: &Chunk) {
+    let [pool, key] = keys_of(lease);
+    work.put(key, chunk);
+    work.rely_on(&pool);
+}
+
+/// Writes a pool's record with this region in it, or only makes sure that it has not changed.
+fn write_region<C: Cells>(
+    work: &mut Work<'_, C>,
+    pool: &str,
+    region: &str,
+    mut record: Pool,
+    row: Region,
+    changed: bool,
+) {
+    if changed {
+        record.regions.insert(region.to_owned(), row);
+        work.put(pool_key(pool), &record);
+    } else {
+        work.rely_on(&pool_key(pool));
+    }
+}
+
+fn region_of<C: Cells>(work: &Work<'_, C>, pool: &str, region: &str) -> Result<Option<Region>, StoreError> {
+    let record: Option<Pool> = work.record(&pool_key(pool))?;
+    Ok(record.and_then(|mut record| record.regions.remove(region)))
+}
+
+/// All chunks of a region, by number.
+async fn chunks<C: Cells>(
+    work: &mut Work<'_, C>,
+    pool: &str,
+    region: &str,
+    row: &Region,
+) -> Result<BTreeMap<u32, Chunk>, StoreError> {
+    work.load(row.chunks.iter().map(|number| chunk_key(pool, region, *number))).await?;
+    let mut chunks = BTreeMap::new();
+    for number in &row.chunks {
+        chunks.insert(*number, work.record(&chunk_key(pool, region, *number))?.unwrap_or_default());
+    }
+    Ok(chunks)
+}
+
+/// Bumps a region that is seen for the first time in this life of the store; the call then begins again.
+fn bump_in_new_life<C: Cells>(
+    work: &mut Work<'_, C>,
+    pool: &str,
+    region: &str,
+    row: &Region,
+    chunks: &BTreeMap<u32, Chunk>,
+) -> Result<(), Fault> {
+    if row.life == work.life {
+        return Ok(());
+    }
+    bump(work, pool, region, chunks)?;
+    Err(Fault::Bumped)
+}
+
+fn bump<C: Cells>(
+    work: &mut Work<'_, C>,
+    pool: &str,
+    region: &str,
+    chunks: &BTreeMap<u32, Chunk>,
+) -> Result<(), Fault> {
+    let mut record: Pool = work.record(&pool_key(pool))?.ok_or(Fault::Changed)?;
+    let bumped = record.regions.get_mut(region).ok_or(Fault::Changed)?;
+    let granted_at_ms = chunks.values().map(|chunk| chunk.granted_at_ms).max().unwrap_or(0);
+    bumped.row.granted_at_ms = bumped.row.granted_at_ms.max(granted_at_ms);
+    protocol::bump(&mut bumped.row, work.now_ms);
+    bumped.life.clone_from(&work.life);
+    work.put(pool_key(pool), &record);
+    Ok(())
+}
+
+/// The time. Where the store has no clock it is this machine's, but not before the time at which half of the holders have
+/// renewed: then it is this clock that is late. The latest of them would not do: one machine whose clock is hours fast would
+/// take all others with it.
+fn not_before_others<C: Cells>(work: &Work<'_, C>, rows: &[WorkerRow]) -> u64 {
+    if !work.by_own_clock {
+        return work.now_ms;
+    }
+    let mut renewed: Vec<u64> = rows.iter().filter(|row| row.holder.is_some()).map(|row| row.renewed_ms).collect();
+    renewed.sort_unstable();
+    let median = renewed.len().checked_sub(1).and_then(|last| renewed.get(last / 2)).copied();
+    work.now_ms.max(median.unwrap_or(0))
+}

@@ -1,0 +1,246 @@
+//! A store over anything that keeps small records and changes a few of them at once, if none has changed since it was read.
+//!
+//! Redis, etcd and ZooKeeper differ in how they do that, and in nothing else that matters here: each implements [`Cells`], two
+//! calls. What the records are and what becomes of them is in this folder, once. A call reads the records it needs, lets
+//! [`protocol`](mintage_core::protocol) decide, and writes them back; where another process was faster, it begins again.
+//!
+//! Two invariants. No answer is given before its change was acknowledged. And every change checks, besides what it read, the
+//! registry record and the *life* of the store: which server, in which run, it is that answers. A store whose life has
+//! changed may have forgotten its last writes: its pools are bumped at the first contact, and its sequences hand out
+//! nothing until somebody has raised them.
+
+mod format;
+mod lease;
+mod range;
+mod record;
+#[cfg(any(feature = "etcd", feature = "zookeeper"))]
+mod url;
+mod work;
+
+use std::{
+    collections::HashMap,
+    fmt,
+    hash::{BuildHasher, RandomState},
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use mintage_core::{Clock, StoreError};
+
+#[cfg(any(feature = "etcd", feature = "zookeeper"))]
+pub(crate) use self::url::Servers;
+use self::{
+    record::{REGISTRY, Record, Registry, SCHEMA},
+    work::{Fault, Work},
+};
+use crate::{
+    rules::{refused, rolled_back, unavailable},
+    wait::Backoff,
+};
+
+/// Records by key. Keys are plain: ASCII letters, digits and `:`, `-`, `_`, `.`, `%`.
+#[async_trait]
+pub(crate) trait Cells: fmt::Debug + Send + Sync + 'static {
+    /// What errors call it: its address without any password.
+    fn place(&self) -> &str;
+
+    /// Reads records, in the order of the keys.
+    ///
+    /// # Errors
+    /// `Unavailable`, `Refused`, or `Corrupt` for a value that is no text.
+    async fn read(&self, keys: &[String]) -> Result<Snapshot, StoreError>;
+
+    /// Makes all changes at once, or none and answers `false`: when a record has another version than expected, or the
+    /// store lives another life.
+    ///
+    /// # Errors
+    /// `Unavailable`: whether the changes were made is unknown. `Refused`: they were not.
+    async fn change(&self, life: &str, changes: &[Change]) -> Result<bool, StoreError>;
+}
+
+/// What was read.
+#[derive(Debug)]
+pub(crate) struct Snapshot {
+    /// In the order of the keys.
+    pub(crate) cells: Vec<Cell>,
+    /// The store's clock, Unix ms, if it has one.
+    pub(crate) now_ms: Option<u64>,
+    /// Changes when the store may have forgotten writes that it acknowledged.
+    pub(crate) life: String,
+}
+
+/// A record.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Cell {
+    /// `None` where there is no such record.
+    pub(crate) value: Option<String>,
+    /// Rises with every change of the record; 0 where there is none.
+    pub(crate) version: u64,
+}
+
+/// What becomes of a record that is expected to have `version`.
+#[derive(Clone, Debug)]
+pub(crate) struct Change {
+    pub(crate) key: String,
+    pub(crate) version: u64,
+    pub(crate) to: To,
+}
+
+/// See [`Change`].
+#[derive(Clone, Debug)]
+pub(crate) enum To {
+    /// It stays; only its version is checked. Never asked for a record that is absent.
+    Same,
+    /// It is written.
+    Value(String),
+    /// It is removed. Never asked for a record that is absent.
+    Nothing,
+}
+
+/// Ranges, leases and formats in the records of `C`.
+pub(crate) struct CellStore<C> {
+    cells: C,
+    /// For cells that have no clock.
+    clock: Arc<dyn Clock>,
+    timeout: Duration,
+    /// Which registry this is. Another one in its place is a store that was emptied and filled anew.
+    registry: String,
+    /// Calls that write take turns within a process: they would only get in each other's way. Other processes are not kept
+    /// out by this, but by the versions.
+    turn: tokio::sync::Mutex<()>,
+    seen: Mutex<Seen>,
+}
+
+/// The versions seen so far in this life of the store: it must not go back behind them.
+#[derive(Debug, Default)]
+struct Seen {
+    life: String,
+    versions: HashMap<String, u64>,
+}
+
+impl<C: Cells> CellStore<C> {
+    /// Opens the registry, and makes it if it is not there and `make` says so.
+    ///
+    /// # Errors
+    /// `RolledBack` when there is none and none may be made; `Refused` when a newer version wrote it; `Unavailable`.
+    pub(crate) async fn open(
+        cells: C,
+        clock: Arc<dyn Clock>,
+        timeout: Duration,
+        make: bool,
+    ) -> Result<Self, StoreError> {
+        let registry = within(timeout, cells.place(), find_registry(&cells, make)).await?;
+        let (turn, seen) = (tokio::sync::Mutex::default(), Mutex::default());
+        Ok(Self { cells, clock, timeout, registry, turn, seen })
+    }
+
+    /// Begins a call that needs these records.
+    async fn begin(&self, keys: &[String]) -> Result<Work<'_, C>, StoreError> {
+        let mut work = Work::new(self);
+        work.load(std::iter::once(REGISTRY.to_owned()).chain(keys.iter().cloned())).await?;
+        let registry: Option<Registry> = work.record(REGISTRY)?;
+        if registry.is_none_or(|registry| registry.id != self.registry) {
+            return Err(rolled_back(format!(
+                "{}: Mintage's records are gone or were made anew since this process started: the store was emptied. Restore \
+                 it, then start this process again",
+                self.cells.place()
+            )));
+        }
+        Ok(work)
+    }
+
+    /// Runs a call that writes.
+    async fn write<T>(&self, call: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
+        self.read(async {
+            let _turn = self.turn.lock().await;
+            call.await
+        })
+        .await
+    }
+
+    /// Runs a call, cut off at the timeout: then its outcome is unknown.
+    async fn read<T>(&self, call: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
+        within(self.timeout, self.cells.place(), call).await
+    }
+
+    /// The versions of these records below which nothing may be read now, and in which life of the store.
+    fn seen(&self, keys: &[String]) -> (String, Vec<u64>) {
+        let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let versions = keys.iter().map(|key| seen.versions.get(key).copied().unwrap_or(0)).collect();
+        (seen.life.clone(), versions)
+    }
+
+    fn saw(&self, life: &str, versions: impl IntoIterator<Item = (String, u64)>) {
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        if seen.life != life {
+            *seen = Seen { life: life.to_owned(), versions: HashMap::new() };
+        }
+        for (key, version) in versions.into_iter().filter(|(key, _)| record::never_removed(key)) {
+            let known = seen.versions.entry(key).or_default();
+            *known = version.max(*known);
+        }
+    }
+}
+
+impl<C: Cells> fmt::Debug for CellStore<C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CellStore").field("cells", &self.cells).field("timeout", &self.timeout).finish_non_exhaustive()
+    }
+}
+
+/// The id of the registry.
+async fn find_registry<C: Cells>(cells: &C, make: bool) -> Result<String, StoreError> {
+    let mut backoff = Backoff::default();
+    loop {
+        let snapshot = cells.read(&[REGISTRY.to_owned()]).await?;
+        if let Some(text) = snapshot.cells.into_iter().find_map(|cell| cell.value) {
+            let registry = Registry::read(&text)?;
+            if registry.schema > SCHEMA {
+                return Err(refused(format!(
+                    "{}: its records have schema {}, this version of Mintage knows {SCHEMA} at most: use the newer version",
+                    cells.place(),
+                    registry.schema
+                )));
+            }
+            return Ok(registry.id);
+        }
+        if !make {
+            return Err(rolled_back(format!(
+                "{}: it has no records of Mintage. If it has had some, it was emptied or is another store: restore it. If it is \
+                 new, say so once, with init=yes in its URL, and take that out again",
+                cells.place()
+            )));
+        }
+        let fresh = Registry { id: fresh_id(), schema: SCHEMA };
+        let change = Change { key: REGISTRY.to_owned(), version: 0, to: To::Value(fresh.text()) };
+        if !cells.change(&snapshot.life, &[change]).await? {
+            // Another process makes it at this moment.
+            backoff.pause().await;
+        }
+    }
+}
+
+/// Names a registry. The standard library seeds each of these from the operating system.
+fn fresh_id() -> String {
+    format!("{:016x}{:016x}", RandomState::new().hash_one(0), RandomState::new().hash_one(1))
+}
+
+async fn within<T>(
+    timeout: Duration,
+    place: &str,
+    call: impl Future<Output = Result<T, StoreError>>,
+) -> Result<T, StoreError> {
+    tokio::time::timeout(timeout, call).await.unwrap_or_else(|_| {
+        Err(unavailable(format!(
+            "{place}: no answer within {} ms: check the server and the way to it. Whether the change was made is unknown",
+            timeout.as_millis()
+        )))
+    })
+}
+
+impl From<StoreError> for Fault {
+    fn from(error: StoreError) -> Self {
+        Self::Said(error)
+    }
+}

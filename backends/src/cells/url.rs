@@ -1,0 +1,104 @@
+//! The URLs of stores with several servers: `kind://[USER:PASSWORD@]HOST:PORT[,HOST:PORT …][/PATH]`.
+
+use std::fmt;
+
+/// Such a URL, taken apart.
+#[derive(Clone)]
+pub(crate) struct Servers {
+    kind: &'static str,
+    /// User and password.
+    pub(crate) login: Option<(String, String)>,
+    /// Each with its port.
+    pub(crate) hosts: Vec<String>,
+    /// What stands after the hosts, without slashes around it.
+    pub(crate) path: String,
+}
+
+impl Servers {
+    /// Its errors never repeat the URL: there may be a password in it.
+    pub(crate) fn read(kind: &'static str, url: &str) -> Result<Self, String> {
+        let how = || format!("write {kind}://HOST:PORT, with commas between several, such as {kind}://a.internal:1234");
+        let rest = url.strip_prefix(kind).and_then(|rest| rest.strip_prefix("://")).ok_or_else(how)?;
+        let (servers, path) = rest.split_once('/').unwrap_or((rest, ""));
+        let (login, hosts) = match servers.rsplit_once('@') {
+            None => (None, servers),
+            Some((login, hosts)) => {
+                let login = login.split_once(':').ok_or("a user and no password before the @: write USER:PASSWORD@")?;
+                (Some((decoded(login.0)?, decoded(login.1)?)), hosts)
+            }
+        };
+        let hosts: Vec<String> = hosts.split(',').map(str::to_owned).collect();
+        let has_port = |host: &String| {
+            host.rsplit_once(':').is_some_and(|(name, port)| !name.is_empty() && port.parse::<u16>().is_ok())
+        };
+        if !hosts.iter().all(has_port) {
+            return Err(how());
+        }
+        let path = path.trim_matches('/');
+        let plain = |part: &str| {
+            !matches!(part, "" | "." | "..")
+                && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.'))
+        };
+        if !path.is_empty() && !path.split('/').all(plain) {
+            return Err("after the hosts: a path of letters, digits, -, _ and . was expected".to_owned());
+        }
+        let path = if path.is_empty() { "mintage" } else { path };
+        Ok(Self { kind, login, hosts, path: path.to_owned() })
+    }
+
+    /// The URL without its password.
+    pub(crate) fn place(&self) -> String {
+        format!("{}://{}/{}", self.kind, self.hosts.join(","), self.path)
+    }
+}
+
+impl fmt::Debug for Servers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.place())
+    }
+}
+
+/// Resolves `%` and two digits, by which a password can hold an `@` or a `/`.
+fn decoded(text: &str) -> Result<String, String> {
+    let bad = || "user or password: % begins a character in two hex digits, such as %40 for @".to_owned();
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut parts = text.split('%');
+    bytes.extend(parts.next().unwrap_or_default().bytes());
+    for part in parts {
+        let digits = part.get(..2).ok_or_else(bad)?;
+        bytes.push(u8::from_str_radix(digits, 16).map_err(|_| bad())?);
+        bytes.extend(part.bytes().skip(2));
+    }
+    String::from_utf8(bytes).map_err(|_| bad())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_and_refusals() {
+        let one = Servers::read("etcd", "etcd://me:s%40%2f@a:1,b.c:2/x/y/").unwrap();
+        assert_eq!(one.login, Some(("me".to_owned(), "s@/".to_owned())));
+        assert_eq!(
+            (one.hosts.as_slice(), one.path.as_str()),
+            (["a:1".to_owned(), "b.c:2".to_owned()].as_slice(), "x/y")
+        );
+        assert_eq!(format!("{one:?}"), "etcd://a:1,b.c:2/x/y");
+        assert_eq!(Servers::read("etcd", "etcd://a:1").unwrap().path, "mintage");
+        let bad = [
+            "etcd:a:1",
+            "etcd://",
+            "etcd://a",
+            "etcd://a:x",
+            "etcd://a:1,",
+            "etcd://me@a:1",
+            "etcd://a:1/../b",
+            "etcd://a:1/b c",
+        ];
+        for bad in bad.into_iter().chain(["etcd://me:secret%@a:1", "etcd://me:secret@a", "zookeeper://me:secret@a:1"]) {
+            let told = Servers::read("etcd", bad).unwrap_err();
+            assert!(!told.contains("secret"), "{told}");
+        }
+    }
+}

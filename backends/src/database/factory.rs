@@ -1,0 +1,92 @@
+//! How the stores on database servers enter the catalog.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use mintage_core::{
+    StoreError,
+    plugin::{Address, Backend, BackendFactory},
+};
+
+use super::{DatabaseStore, target::Target};
+
+/// Ranges, leases and formats in PostgreSQL, for many machines; survives crashes with `fsync = on`, and loses nothing to a failover with quorum replication.
+///
+/// Without `synchronous_standby_names` a promoted standby may lack the last commits. That is noticed: leases go on above all that
+/// can have been granted, and each sequence stops until it was raised.
+#[cfg(feature = "postgres")]
+#[derive(Clone, Copy, Debug)]
+pub struct PostgresFactory {
+    scheme: &'static str,
+}
+
+#[cfg(feature = "postgres")]
+impl PostgresFactory {
+    /// One for each way to write the URL: `postgres:` and `postgresql:`.
+    pub fn all() -> [Self; 2] {
+        [Self { scheme: "postgres" }, Self { scheme: "postgresql" }]
+    }
+}
+
+/// Ranges, leases and formats in MySQL or MariaDB, for many machines; survives crashes with `innodb_flush_log_at_trx_commit = 1` and `sync_binlog = 1`.
+///
+/// A replica that takes over may lack the last commits. That is noticed: leases go on above all that can have been granted, and
+/// each sequence stops until it was raised.
+#[cfg(feature = "mysql")]
+#[derive(Clone, Copy, Debug)]
+pub struct MySqlFactory {
+    scheme: &'static str,
+}
+
+#[cfg(feature = "mysql")]
+impl MySqlFactory {
+    /// One for each way to write the URL: `mysql:` and `mariadb:`.
+    pub fn all() -> [Self; 2] {
+        [Self { scheme: "mysql" }, Self { scheme: "mariadb" }]
+    }
+}
+
+#[cfg(feature = "postgres")]
+#[async_trait]
+impl BackendFactory for PostgresFactory {
+    fn url_scheme(&self) -> &'static str {
+        self.scheme
+    }
+
+    fn promise(&self) -> &'static str {
+        "Ranges, leases and formats in PostgreSQL, for many machines; survives crashes with `fsync = on`, and loses nothing to a failover with quorum replication."
+    }
+
+    fn check(&self, url: &str) -> Result<(), String> {
+        Target::of(url).map(drop)
+    }
+
+    async fn open(&self, address: &Address) -> Result<Backend, StoreError> {
+        open(address).await
+    }
+}
+
+#[cfg(feature = "mysql")]
+#[async_trait]
+impl BackendFactory for MySqlFactory {
+    fn url_scheme(&self) -> &'static str {
+        self.scheme
+    }
+
+    fn promise(&self) -> &'static str {
+        "Ranges, leases and formats in MySQL or MariaDB, for many machines; survives crashes with `innodb_flush_log_at_trx_commit = 1` and `sync_binlog = 1`."
+    }
+
+    fn check(&self, url: &str) -> Result<(), String> {
+        Target::of(url).map(drop)
+    }
+
+    async fn open(&self, address: &Address) -> Result<Backend, StoreError> {
+        open(address).await
+    }
+}
+
+async fn open(address: &Address) -> Result<Backend, StoreError> {
+    let timeout = Duration::from_millis(address.timeout_ms);
+    Ok(Backend::whole(DatabaseStore::open(&address.url, timeout).await?))
+}

@@ -1,0 +1,271 @@
+//! Ranges on a database server.
+
+use std::num::NonZeroU32;
+
+use async_trait::async_trait;
+use mintage_core::{IdRange, IdempotencyKey, RangeStore, Sequence, SequenceRow, StoreError, protocol};
+
+use super::{
+    DatabaseStore, Work,
+    error::Fault,
+    fits,
+    read::{self, Row},
+};
+use crate::{
+    rules::{self, ANSWERS_KEPT_MS, Answer, corrupt, rolled_back},
+    sound::Sound,
+};
+
+#[async_trait]
+impl RangeStore for DatabaseStore {
+    async fn create(&self, sequence: &Sequence) -> Result<(), StoreError> {
+        fits("sequence", &sequence.name)?;
+        self.transaction(|mut work| async move {
+            let made = create(&mut work, sequence).await;
+            (work, made)
+        })
+        .await
+    }
+
+    async fn allocate(
+        &self,
+        sequence: &Sequence,
+        len: NonZeroU32,
+        key: Option<&IdempotencyKey>,
+    ) -> Result<IdRange, StoreError> {
+        self.transaction(|mut work| async move {
+            let range = allocate(&mut work, sequence, len, key).await;
+            (work, range)
+        })
+        .await
+    }
+
+    async fn give_back(&self, tail: IdRange) -> Result<bool, StoreError> {
+        let tail = &tail;
+        self.transaction(|mut work| async move {
+            let taken = give_back(&mut work, tail).await;
+            (work, taken)
+        })
+        .await
+    }
+
+    async fn raise(&self, sequence: &Sequence, floor: u64) -> Result<(), StoreError> {
+        self.transaction(|mut work| async move {
+            let raised = raise(&mut work, sequence, floor).await;
+            (work, raised)
+        })
+        .await
+    }
+
+    async fn sequences(&self) -> Result<Vec<SequenceRow>, StoreError> {
+        self.transaction(|mut work| async move {
+            let rows = sequences(&mut work).await;
+            (work, rows)
+        })
+        .await
+    }
+}
+
+/// A sequence's row, locked, and the server it was last used on.
+struct Counter {
+    row: SequenceRow,
+    incarnation: String,
+}
+
+async fn create(work: &mut Work, sequence: &Sequence) -> Result<(), Fault> {
+    let row = protocol::new_sequence(sequence)?;
+    let known = work.session.fetch("SELECT name FROM mintage_sequence WHERE name = ?1", &[(&row.name).into()]).await?;
+    if !known.is_empty() {
+        return Ok(());
+    }
+    let moment = work.moment().await?;
+    let values = [
+        (&row.name).into(),
+        (&moment.incarnation).into(),
+        read::signed_before(row.next, "a start")?.into(),
+        read::signed(row.version, "a version")?.into(),
+    ];
+    let insert = "INSERT INTO mintage_sequence (name, incarnation, last, version) VALUES (?1, ?2, ?3, ?4)";
+    work.session.insert_if_absent(insert, "name", &values).await
+}
+
+async fn allocate(
+    work: &mut Work,
+    sequence: &Sequence,
+    len: NonZeroU32,
+    key: Option<&IdempotencyKey>,
+) -> Result<IdRange, Fault> {
+    let before = existing(work, sequence).await?;
+    let moment = work.moment().await?;
+    if before.incarnation != moment.incarnation {
+        return Err(another_server(&before, &moment.incarnation).into());
+    }
+    let answer = match key {
+        Some(key) => answered(work, sequence, key, moment.now_ms).await?,
+        None => None,
+    };
+    let mut after = before.row.clone();
+    let (range, new) = rules::allocate(&mut after, sequence, len, answer.as_ref())?;
+    if new {
+        replace(work, &before.row, &after, &moment.incarnation).await?;
+        if let Some(key) = key {
+            remember(work, key, &range, len, moment.now_ms).await?;
+        }
+    }
+    Ok(range)
+}
+
+async fn give_back(work: &mut Work, tail: &IdRange) -> Result<bool, Fault> {
+    let Some(before) = locked(work, &tail.sequence).await? else { return Ok(false) };
+    let Ok(version) = i64::try_from(tail.version) else { return Ok(false) };
+    let moment = work.moment().await?;
+    if before.incarnation != moment.incarnation {
+        // What the counter has forgotten may lie above this tail.
+        return Ok(false);
+    }
+    let asked_by_key = work
+        .session
+        .fetch(
+            "SELECT version FROM mintage_range_key WHERE sequence = ?1 AND version = ?2",
+            &[(&tail.sequence).into(), version.into()],
+        )
+        .await?;
+    if !asked_by_key.is_empty() {
+        // A repeat of its key would hand these numbers out a second time.
+        return Ok(false);
+    }
+    let mut after = before.row.clone();
+    if !protocol::give_back(&mut after, tail) {
+        return Ok(false);
+    }
+    replace(work, &before.row, &after, &moment.incarnation).await?;
+    Ok(true)
+}
+
+/// Also says that the counter is right again on the server that answers now.
+async fn raise(work: &mut Work, sequence: &Sequence, floor: u64) -> Result<(), Fault> {
+    let before = existing(work, sequence).await?;
+    let moment = work.moment().await?;
+    let mut after = before.row.clone();
+    protocol::raise(&mut after, floor)?;
+    let stale = before.incarnation != moment.incarnation;
+    if stale && after == before.row {
+        // A tail that was cut before must not be taken back after.
+        after.version += 1;
+    }
+    if after != before.row {
+        replace(work, &before.row, &after, &moment.incarnation).await?;
+    }
+    Ok(())
+}
+
+async fn sequences(work: &mut Work) -> Result<Vec<SequenceRow>, Fault> {
+    let rows = work.session.fetch("SELECT name, last, version FROM mintage_sequence", &[]).await?;
+    let mut rows: Vec<SequenceRow> = rows.iter().map(sequence).collect::<Result<_, _>>()?;
+    // Here, because each database sorts by rules of its own.
+    rows.sort_by(|one, other| one.name.cmp(&other.name));
+    Ok(rows)
+}
+
+fn another_server(before: &Counter, incarnation: &str) -> StoreError {
+    rolled_back(format!(
+        "sequence {} was last used on another life of the database server ({} then, {incarnation} now): after a failover or a \
+         restore the last ranges may be forgotten. Raise the sequence above every number in use (the store's `raise`), then go on",
+        before.row.name, before.incarnation
+    ))
+}
+
+async fn existing(work: &mut Work, sequence: &Sequence) -> Result<Counter, Fault> {
+    locked(work, &sequence.name).await?.ok_or_else(|| protocol::lost_sequence(sequence).into())
+}
+
+async fn locked(work: &mut Work, name: &str) -> Result<Option<Counter>, Fault> {
+    let rows = work
+        .session
+        .fetch(
+            "SELECT name, incarnation, last, version FROM mintage_sequence WHERE name = ?1 FOR UPDATE",
+            &[name.into()],
+        )
+        .await?;
+    let Some(row) = rows.first() else { return Ok(None) };
+    Ok(Some(Counter { row: sequence(row)?, incarnation: read::text(row, "incarnation")? }))
+}
+
+fn sequence(row: &Row) -> Result<SequenceRow, Fault> {
+    let row = SequenceRow {
+        name: read::text(row, "name")?,
+        next: read::number_after(row, "last")?,
+        version: read::number(row, "version")?,
+    };
+    row.sound()?;
+    Ok(row)
+}
+
+/// Writes a changed row over the one that was read. The lock alone makes that safe; the version says so once more.
+async fn replace(work: &mut Work, before: &SequenceRow, after: &SequenceRow, incarnation: &str) -> Result<(), Fault> {
+    let values = [
+        incarnation.into(),
+        read::signed_before(after.next, "a number")?.into(),
+        read::signed(after.version, "a version")?.into(),
+        (&after.name).into(),
+        read::signed(before.version, "a version")?.into(),
+    ];
+    let update =
+        "UPDATE mintage_sequence SET incarnation = ?1, last = ?2, version = ?3 WHERE name = ?4 AND version = ?5";
+    if work.session.run(update, &values).await? != 1 {
+        return Err(
+            corrupt(format!("sequence {} changed while it was locked: restore the database", after.name)).into()
+        );
+    }
+    Ok(())
+}
+
+/// What the key was answered with within the last day. Older answers are deleted.
+async fn answered(
+    work: &mut Work,
+    sequence: &Sequence,
+    key: &IdempotencyKey,
+    now_ms: u64,
+) -> Result<Option<Answer>, Fault> {
+    let old_ms = read::signed(now_ms.saturating_sub(ANSWERS_KEPT_MS), "a time")?;
+    let delete = "DELETE FROM mintage_range_key WHERE sequence = ?1 AND made_ms < ?2";
+    work.session.run(delete, &[(&sequence.name).into(), old_ms.into()]).await?;
+    let rows = work
+        .session
+        .fetch(
+            "SELECT asked, first, last, version, made_ms FROM mintage_range_key WHERE sequence = ?1 AND request_key = ?2",
+            &[(&sequence.name).into(), key.as_str().into()],
+        )
+        .await?;
+    let Some(row) = rows.first() else { return Ok(None) };
+    let answer = Answer {
+        asked: read::small(row, "asked")?,
+        start: read::number(row, "first")?,
+        end: read::number_after(row, "last")?,
+        version: read::number(row, "version")?,
+        made_ms: read::number(row, "made_ms")?,
+    };
+    answer.sound()?;
+    Ok(Some(answer))
+}
+
+async fn remember(
+    work: &mut Work,
+    key: &IdempotencyKey,
+    range: &IdRange,
+    len: NonZeroU32,
+    now_ms: u64,
+) -> Result<(), Fault> {
+    let values = [
+        (&range.sequence).into(),
+        key.as_str().into(),
+        i64::from(len.get()).into(),
+        read::signed(range.start, "a number")?.into(),
+        read::signed_before(range.end, "a number")?.into(),
+        read::signed(range.version, "a version")?.into(),
+        read::signed(now_ms, "a time")?.into(),
+    ];
+    let insert = "INSERT INTO mintage_range_key (sequence, request_key, asked, first, last, version, made_ms) \
+                  VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
+    work.session.run(insert, &values).await.map(drop)
+}

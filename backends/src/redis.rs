@@ -1,0 +1,353 @@
+//! Ranges, leases and formats in Redis.
+//!
+//! Each record is a string, its version before its JSON. They are read by one script, with the server's clock and its
+//! life, and changed by another, which checks life and versions first and then writes, all without anybody in between.
+//!
+//! The life is `master_replid` and `run_id`: it changes with every start and every failover. A replica that takes over may
+//! lack the last writes, a server that starts again may have lost what its disk had not kept, and neither says so. So both
+//! count as a store that may have forgotten.
+//!
+//! There is one connection, taken out of its slot for each question and put back after its answer. `WAIT` counts the writes
+//! of its own connection, so nobody else may use that one in between.
+
+use std::{fmt, time::Duration};
+
+use async_trait::async_trait;
+use mintage_core::{
+    StoreError,
+    plugin::{Address, Backend, BackendFactory},
+};
+use redis::{
+    AsyncConnectionConfig, Client, ErrorKind, IntoConnectionInfo, RedisError, Script, aio::MultiplexedConnection,
+};
+use tokio::sync::Mutex;
+
+use crate::{
+    cells::{Cell, CellStore, Cells, Change, Snapshot, To},
+    rules::{corrupt, refused, unavailable},
+};
+
+/// Answers the time in seconds and microseconds, whether it is a primary, its life, and the values.
+const READ: &str = r"
+local replication = redis.call('INFO', 'replication')
+local life = string.match(replication, 'master_replid:(%x+)') .. ':' .. string.match(redis.call('INFO', 'server'), 'run_id:(%x+)')
+local time, values = redis.call('TIME'), {}
+for at, key in ipairs(KEYS) do values[at] = redis.call('GET', key) end
+return {time[1], time[2], string.match(replication, 'role:(%a+)'), life, values}
+";
+
+/// Takes the life, then for each key its expected version, `=`, `+` or `-`, and the new value. Answers 1 when all was done, 0
+/// when nothing was.
+const CHANGE: &str = r"
+local replication = redis.call('INFO', 'replication')
+local life = string.match(replication, 'master_replid:(%x+)') .. ':' .. string.match(redis.call('INFO', 'server'), 'run_id:(%x+)')
+if life ~= ARGV[1] then return 0 end
+for at, key in ipairs(KEYS) do
+  local value = redis.call('GET', key)
+  local version = value and string.match(value, '^(%d+) ') or '0'
+  if version ~= ARGV[3 * at - 1] then return 0 end
+end
+for at, key in ipairs(KEYS) do
+  local what = ARGV[3 * at]
+  if what == '+' then redis.call('SET', key, ARGV[3 * at + 1]) end
+  if what == '-' then redis.call('DEL', key) end
+end
+return 1
+";
+
+/// What stands before all keys unless the URL says otherwise.
+const PREFIX: &str = "mintage";
+
+/// Ranges, leases and formats in Redis with appendonly yes, appendfsync always and noeviction; after a restart or failover worker ids rest for a window and ranges stop until raised; with replicas=N it answers when N replicas have it.
+///
+/// Opens `redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE][?replicas=N&durability=weak&prefix=NAME&init=yes]`.
+///
+/// * `replicas=N`: an answer counts only when so many replicas have acknowledged it (`WAIT`).
+/// * `durability=weak`: allows a server that does not sync each write (`appendfsync always`) before it answers. Such a store
+///   keeps leases and formats, no ranges.
+/// * `prefix=NAME`: what its keys begin with, `{mintage}` by default, so that a cluster keeps them in one slot.
+/// * `init=yes`: makes the records of a new store. Without it, a server that has none is taken for one that was emptied.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RedisFactory;
+
+#[async_trait]
+impl BackendFactory for RedisFactory {
+    fn url_scheme(&self) -> &'static str {
+        "redis"
+    }
+
+    fn promise(&self) -> &'static str {
+        "Ranges, leases and formats in Redis with appendonly yes, appendfsync always and noeviction; after a restart or failover worker ids rest for a window and ranges stop until raised; with replicas=N it answers when N replicas have it."
+    }
+
+    fn check(&self, url: &str) -> Result<(), String> {
+        Settings::read(url).map(drop)
+    }
+
+    async fn open(&self, address: &Address) -> Result<Backend, StoreError> {
+        let settings = Settings::read(&address.url).map_err(refused)?;
+        let timeout = Duration::from_millis(address.timeout_ms);
+        let (weak, make) = (settings.weak, settings.make);
+        let store = CellStore::open(RedisCells::new(settings, timeout), address.clock.clone(), timeout, make).await?;
+        let mut backend = Backend::whole(store);
+        if weak {
+            backend.ranges = None;
+        }
+        Ok(backend)
+    }
+}
+
+/// What a URL says.
+#[derive(Debug)]
+struct Settings {
+    client: Client,
+    place: String,
+    prefix: String,
+    replicas: u32,
+    weak: bool,
+    make: bool,
+}
+
+impl Settings {
+    /// Its errors never repeat the URL: there may be a password in it.
+    fn read(url: &str) -> Result<Self, String> {
+        let (server, parameters) = url.split_once('?').unwrap_or((url, ""));
+        if !server.strip_prefix("redis://").is_some_and(|rest| !rest.is_empty() && !rest.starts_with('/')) {
+            return Err("write redis://HOST:PORT, such as redis://redis.internal:6379".to_owned());
+        }
+        let bad = |_| "this is no URL of a Redis server: write redis://USER:PASSWORD@HOST:PORT/DATABASE".to_owned();
+        let info = server.into_connection_info().map_err(bad)?;
+        let place = format!("redis://{}/{}", info.addr(), info.redis_settings().db());
+        let client = Client::open(info).map_err(bad)?;
+        let mut settings = Self { client, place, prefix: PREFIX.to_owned(), replicas: 0, weak: false, make: false };
+        for parameter in parameters.split('&').filter(|parameter| !parameter.is_empty()) {
+            settings.take(parameter)?;
+        }
+        Ok(settings)
+    }
+
+    fn take(&mut self, parameter: &str) -> Result<(), String> {
+        match parameter.split_once('=') {
+            Some(("replicas", count)) => {
+                self.replicas = count.parse().map_err(|_| format!("replicas={count}: a whole number was expected"))?;
+            }
+            Some(("durability", "weak")) => self.weak = true,
+            Some(("durability", "strict")) => self.weak = false,
+            Some(("init", "yes")) => self.make = true,
+            Some(("init", "no")) => self.make = false,
+            Some(("prefix", prefix)) if is_plain(prefix) => prefix.clone_into(&mut self.prefix),
+            Some(("prefix", _)) => return Err("prefix: 1 to 64 letters, digits, -, _ and . were expected".to_owned()),
+            Some((name @ ("durability" | "init"), _)) => {
+                return Err(format!("{name}: write durability=weak or durability=strict, init=yes or init=no"));
+            }
+            _ => {
+                let name = parameter.split('=').next().unwrap_or_default();
+                return Err(format!("no parameter {name:?} (known: durability, init, prefix, replicas)"));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn is_plain(prefix: &str) -> bool {
+    (1..=64).contains(&prefix.len())
+        && prefix.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.'))
+}
+
+/// The records of a Redis server.
+struct RedisCells {
+    settings: Settings,
+    idle: Mutex<Option<MultiplexedConnection>>,
+    read: Script,
+    change: Script,
+    timeout: Duration,
+}
+
+impl RedisCells {
+    fn new(settings: Settings, timeout: Duration) -> Self {
+        Self { settings, idle: Mutex::default(), read: Script::new(READ), change: Script::new(CHANGE), timeout }
+    }
+
+    /// In a cluster, all keys with the same text in braces are in one slot.
+    fn key(&self, key: &str) -> String {
+        format!("{{{}}}:{key}", self.settings.prefix)
+    }
+
+    async fn connect(&self) -> Result<MultiplexedConnection, StoreError> {
+        // Both ends are the timeout of the call around this.
+        let config = AsyncConnectionConfig::new().set_connection_timeout(None).set_response_timeout(None);
+        let client = &self.settings.client;
+        let connecting = client.get_multiplexed_async_connection_with_config(&config);
+        let mut connection = connecting.await.map_err(|error| self.fault(error))?;
+        self.check_durability(&mut connection).await?;
+        Ok(connection)
+    }
+
+    /// Asked on every connection: after a failover another server answers, with settings of its own.
+    async fn check_durability(&self, connection: &mut MultiplexedConnection) -> Result<(), StoreError> {
+        let wanted = [("maxmemory-policy", "noeviction"), ("appendonly", "yes"), ("appendfsync", "always")];
+        // Records that are evicted are forgotten like no failover forgets: that is never allowed.
+        let wanted = if self.settings.weak { wanted.get(..1).unwrap_or_default() } else { &wanted };
+        for (name, value) in wanted {
+            let found = self.setting(connection, name).await?;
+            if found != *value {
+                let place = &self.settings.place;
+                let weaker = if *name == "maxmemory-policy" {
+                    ""
+                } else {
+                    ", or add durability=weak to the URL to keep only leases there"
+                };
+                return Err(refused(format!(
+                    "{place}: its {name} is {found:?}, so it can forget what it has confirmed: set {name} {value} in its \
+                     config{weaker}"
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    async fn setting(&self, connection: &mut MultiplexedConnection, name: &str) -> Result<String, StoreError> {
+        let asked: Result<Vec<String>, RedisError> =
+            redis::cmd("CONFIG").arg("GET").arg(name).query_async(connection).await;
+        match asked {
+            Ok(pair) => Ok(pair.into_iter().nth(1).unwrap_or_default()),
+            Err(error) if error.is_io_error() => Err(self.fault(error)),
+            // Hosted servers hide their config. The policy stands elsewhere, too.
+            Err(_) if name == "maxmemory-policy" => {
+                let info: Result<String, RedisError> = redis::cmd("INFO").arg("memory").query_async(connection).await;
+                let info = info.map_err(|error| self.fault(error))?;
+                let policy = info.lines().find_map(|line| line.trim_end().strip_prefix("maxmemory_policy:"));
+                Ok(policy.unwrap_or("unknown").to_owned())
+            }
+            Err(error) => Err(refused(format!(
+                "{}: it does not tell its {name}: allow CONFIG GET, or add durability=weak to the URL to keep only leases there",
+                self.settings.place
+            ))
+            .caused_by(error)),
+        }
+    }
+
+    async fn read_on(&self, connection: &mut MultiplexedConnection, keys: &[String]) -> Result<Answer, RedisError> {
+        let mut call = self.read.prepare_invoke();
+        for key in keys {
+            call.key(self.key(key));
+        }
+        call.invoke_async(connection).await
+    }
+
+    /// Has the connection's writes acknowledged by the replicas that were asked for.
+    async fn wait(&self, connection: &mut MultiplexedConnection) -> Result<(), StoreError> {
+        let wanted = self.settings.replicas;
+        if wanted == 0 {
+            return Ok(());
+        }
+        // Half of the time: then there is still enough to say so.
+        let wait_ms = u64::try_from(self.timeout.as_millis() / 2).unwrap_or(u64::MAX).max(1);
+        let acked: Result<u32, RedisError> = redis::cmd("WAIT").arg(wanted).arg(wait_ms).query_async(connection).await;
+        let acked = acked.map_err(|error| self.fault(error))?;
+        if acked < wanted {
+            return Err(unavailable(format!(
+                "{}: {acked} of {wanted} replicas acknowledged the change within {wait_ms} ms, so the answer was discarded: check \
+                 the replicas",
+                self.settings.place
+            )));
+        }
+        Ok(())
+    }
+
+    fn fault(&self, error: RedisError) -> StoreError {
+        let place = &self.settings.place;
+        let unsaid = match error.kind() {
+            ErrorKind::AuthenticationFailed => true,
+            _ => matches!(error.code(), Some("NOAUTH" | "WRONGPASS" | "NOPERM")),
+        };
+        if unsaid {
+            return refused(format!("{place}: it refuses this user: check user, password and the user's permissions"))
+                .caused_by(error);
+        }
+        let what = match error.code() {
+            Some("READONLY") => "it is a replica: name the primary".to_owned(),
+            Some("NOREPLICAS") => "it has too few replicas to write (min-replicas-to-write)".to_owned(),
+            Some("OOM") => "it has no memory left: raise its maxmemory".to_owned(),
+            Some(code) => format!("it answers {code}"),
+            None => "it cannot be reached, or the connection broke. Whether the change was made is unknown".to_owned(),
+        };
+        unavailable(format!("{place}: {what}")).caused_by(error)
+    }
+}
+
+type Answer = (u64, u64, String, String, Vec<Option<String>>);
+
+#[async_trait]
+impl Cells for RedisCells {
+    fn place(&self) -> &str {
+        &self.settings.place
+    }
+
+    async fn read(&self, keys: &[String]) -> Result<Snapshot, StoreError> {
+        let mut slot = self.idle.lock().await;
+        let idle = match slot.take() {
+            // One that has lain idle may be broken. Asking again does no harm.
+            Some(mut connection) => match self.read_on(&mut connection, keys).await {
+                Ok(answer) => Some((connection, answer)),
+                Err(error) if error.is_io_error() || error.is_connection_dropped() => None,
+                Err(error) => return Err(self.fault(error)),
+            },
+            None => None,
+        };
+        let (connection, (seconds, micros, role, life, values)) = match idle {
+            Some(answered) => answered,
+            None => {
+                let mut connection = self.connect().await?;
+                let answer = self.read_on(&mut connection, keys).await.map_err(|error| self.fault(error))?;
+                (connection, answer)
+            }
+        };
+        if role != "master" {
+            return Err(unavailable(format!("{}: it is a replica: name the primary", self.settings.place)));
+        }
+        *slot = Some(connection);
+        let cells = values.into_iter().map(cell).collect::<Result<_, _>>()?;
+        Ok(Snapshot { cells, now_ms: Some(seconds.saturating_mul(1000).saturating_add(micros / 1000)), life })
+    }
+
+    async fn change(&self, life: &str, changes: &[Change]) -> Result<bool, StoreError> {
+        let mut slot = self.idle.lock().await;
+        let mut connection = match slot.take() {
+            Some(connection) => connection,
+            None => self.connect().await?,
+        };
+        let mut call = self.change.prepare_invoke();
+        call.arg(life);
+        for change in changes {
+            let (what, value) = match &change.to {
+                To::Same => ("=", String::new()),
+                To::Value(value) => ("+", format!("{} {value}", change.version + 1)),
+                To::Nothing => ("-", String::new()),
+            };
+            call.key(self.key(&change.key)).arg(change.version.to_string()).arg(what).arg(value);
+        }
+        let made: Result<u32, RedisError> = call.invoke_async(&mut connection).await;
+        let made = made.map_err(|error| self.fault(error))? == 1;
+        if made {
+            self.wait(&mut connection).await?;
+        }
+        *slot = Some(connection);
+        Ok(made)
+    }
+}
+
+/// Its client knows the password.
+impl fmt::Debug for RedisCells {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RedisCells").field("place", &self.settings.place).finish_non_exhaustive()
+    }
+}
+
+fn cell(value: Option<String>) -> Result<Cell, StoreError> {
+    let Some(text) = value else { return Ok(Cell::default()) };
+    let parts = text.split_once(' ').and_then(|(version, json)| Some((version.parse().ok()?, json.to_owned())));
+    let (version, json) = parts
+        .ok_or_else(|| corrupt("a record in Redis has no version: something else wrote it, restore it".to_owned()))?;
+    Ok(Cell { value: Some(json), version })
+}

@@ -1,0 +1,106 @@
+//! etcd: the laws, alone and in a cluster that loses its leader.
+
+use mintage_core::ManualClock;
+use mintage_servers_for_tests::Etcd;
+use serde_json::json;
+
+use super::*;
+
+/// Time is each process's own here, so the laws need not wait for it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn etcd_keeps_the_laws() {
+    let Some(server) = Etcd::start() else { return };
+    let clock = ManualClock::at(SystemClock.unix_ms());
+    let store = open_within(server.url(), Arc::new(clock.clone()), TIMEOUT_MS).await.unwrap();
+    keeps_the_laws(store, async |ms| clock.advance(ms), Trial { at_once: 64, cycles: 200 }).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_processes_at_once() {
+    let Some(server) = Etcd::start() else { return };
+    many_at_once(server.url()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn stopped() {
+    let Some(server) = Etcd::start() else { return };
+    a_stopped_server_is_cut_off(&server, server.url()).await;
+}
+
+/// Only a transaction that changes something compares the registry's revision, and only such a one holds its JSON.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn answer_lost() {
+    let Some(server) = Etcd::start() else { return };
+    an_answer_is_lost(server.url(), server.port(), b"{\"").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn killed() {
+    let Some(server) = Etcd::start() else { return };
+    a_kill_keeps_what_was_acknowledged(&server, server.url()).await;
+    // The cluster is the same, so nothing has to be raised.
+    let store = open(server.url()).await.unwrap();
+    assert_eq!(allocate(&store, &Sequence::new("killed", 1), 1).await.unwrap().start, 501);
+}
+
+/// A process whose clock is late does not fall behind the others, and one whose clock is hours fast takes nobody along.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn clocks_of_processes() {
+    let Some(server) = Etcd::start() else { return };
+    let now_ms = SystemClock.unix_ms();
+    let at =
+        async |clock_ms: u64| open_within(server.url(), Arc::new(ManualClock::at(clock_ms)), TIMEOUT_MS).await.unwrap();
+    let pool = pool("clocks", 8);
+    let mut leases = Vec::new();
+    for nth in 0..3 {
+        leases.push(claim(&at(now_ms).await, &pool, nth).await.unwrap());
+    }
+    let fast = claim(&at(now_ms + 8 * 3_600_000).await, &pool, 3).await.unwrap();
+    assert_eq!(fast.window.start, now_ms + 8 * 3_600_000);
+    let late = claim(&at(now_ms - 8 * 3_600_000).await, &pool, 4).await.unwrap();
+    assert_eq!((late.store_now_ms, late.window.start), (now_ms, now_ms));
+    leases.extend([fast, late]);
+    assert_windows_disjoint(&leases);
+}
+
+/// Everything is deleted under a process that uses it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn emptied() {
+    let Some(server) = Etcd::start() else { return };
+    let store = open(server.url()).await.unwrap();
+    let orders = Sequence::new("orders", 1);
+    store.ranges.as_ref().unwrap().create(&orders).await.unwrap();
+    allocate(&store, &orders, 10).await.unwrap();
+    // From the first key to the end: a zero byte as both ends, in base64.
+    server.post("/v3/kv/deleterange", &json!({"key": "AA==", "range_end": "AA=="})).unwrap();
+    assert_eq!(allocate(&store, &orders, 10).await.unwrap_err().kind(), StoreErrorKind::RolledBack);
+    open(server.url()).await.unwrap();
+    assert_eq!(allocate(&store, &orders, 10).await.unwrap_err().kind(), StoreErrorKind::RolledBack);
+    assert_eq!(claim(&store, &pool("main", 2), 1).await.unwrap_err().kind(), StoreErrorKind::RolledBack);
+}
+
+/// The leader of three stops answering: calls go on within their timeout, and repeat nothing.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn leader_stops() {
+    let Some(cluster) = Etcd::cluster(3) else { return };
+    let leader = cluster.leader().unwrap();
+    // Named first, it is the one that is asked.
+    let others = cluster.members().iter().filter(|member| member.port() != leader.port());
+    let hosts: Vec<String> = others.map(|member| format!("127.0.0.1:{}", member.port())).collect();
+    let url = format!("etcd://127.0.0.1:{},{}", leader.port(), hosts.join(","));
+    let store = open_within(&url, Arc::new(SystemClock), 15_000).await.unwrap();
+    let (orders, pool) = (Sequence::new("orders", 1), pool("main", 8));
+    store.ranges.as_ref().unwrap().create(&orders).await.unwrap();
+    let mut ranges = vec![allocate(&store, &orders, 10).await.unwrap()];
+    let mut leases = vec![claim(&store, &pool, 0).await.unwrap()];
+    leader.stop();
+    ranges.push(allocate(&store, &orders, 10).await.unwrap());
+    leases.push(claim(&store, &pool, 1).await.unwrap());
+    leader.cont();
+    for nth in 2..5 {
+        ranges.push(allocate(&store, &orders, 10).await.unwrap());
+        leases.push(claim(&store, &pool, nth).await.unwrap());
+    }
+    assert_disjoint(ranges);
+    assert_windows_disjoint(&leases);
+}

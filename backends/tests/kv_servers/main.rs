@@ -1,0 +1,219 @@
+//! Redis, etcd and ZooKeeper as they are: each test starts its own server, and says so and ends where there is none.
+#![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+mod etcd;
+mod redis;
+mod zookeeper;
+
+use std::{
+    num::NonZeroU32,
+    path::Path,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use mintage_backends::Builtin;
+use mintage_core::{
+    Clock, Format, Holder, IdRange, Lease, LeaseTerms, PoolLimits, Sequence, StoreError, StoreErrorKind, SystemClock,
+    WorkerChoice, WorkerPool,
+    plugin::{Address, Backend, Catalog, Plugin},
+    testkit::store::{Trial, formats, leases, ranges},
+};
+use mintage_servers_for_tests::{Fault, Proxy, Server};
+
+const TIMEOUT_MS: u64 = 20_000;
+const WINDOW_MS: u64 = 1_000;
+const GUARD_MS: u64 = 100;
+/// Longer than any clock of this machine differs from another.
+const AHEAD_MS: u64 = 200;
+
+/// Opens `url` as the registry does.
+async fn open_within(url: &str, clock: Arc<dyn Clock>, timeout_ms: u64) -> Result<Backend, StoreError> {
+    let mut catalog = Catalog::default();
+    Builtin::install(&mut catalog);
+    let scheme = url.split(':').next().unwrap_or_default();
+    let factory = catalog.backends().iter().find(|factory| factory.url_scheme() == scheme).cloned().unwrap();
+    let mut address = Address::new(url, Path::new("."), clock);
+    address.timeout_ms = timeout_ms;
+    factory.check(url).map_err(|told| StoreError::new(StoreErrorKind::Refused, told))?;
+    factory.open(&address).await
+}
+
+async fn open(url: &str) -> Result<Backend, StoreError> {
+    open_within(url, Arc::new(SystemClock), TIMEOUT_MS).await
+}
+
+async fn sleep(ms: u64) {
+    tokio::time::sleep(Duration::from_millis(ms)).await;
+}
+
+/// Every law of the test kit.
+async fn keeps_the_laws(store: Backend, tick: impl AsyncFn(u64), trial: Trial) {
+    ranges::all(&*store.ranges.unwrap(), trial).await;
+    formats::all(&*store.formats.unwrap(), trial).await;
+    leases::all(&*store.leases.unwrap(), tick, trial).await;
+}
+
+fn count(len: u32) -> NonZeroU32 {
+    NonZeroU32::new(len).unwrap()
+}
+
+fn pool(name: &str, len: u32) -> WorkerPool {
+    let mut pool = WorkerPool::new(name, 0..len);
+    pool.limits = PoolLimits::new(WINDOW_MS, AHEAD_MS, GUARD_MS);
+    pool
+}
+
+fn terms() -> LeaseTerms {
+    LeaseTerms::new(WINDOW_MS, WINDOW_MS, 0, AHEAD_MS)
+}
+
+fn holder(nth: u32) -> Holder {
+    Holder::new(u128::from(nth) + 1, format!("host-{nth}"), SystemClock.unix_ms())
+}
+
+async fn claim(store: &Backend, pool: &WorkerPool, nth: u32) -> Result<Lease, StoreError> {
+    store.leases.as_ref().unwrap().acquire(pool, WorkerChoice::Any, &holder(nth), &terms()).await
+}
+
+/// Claims as soon as there is something to claim.
+async fn claim_at_last(store: &Backend, pool: &WorkerPool, nth: u32) -> Lease {
+    for _ in 0..200 {
+        match claim(store, pool, nth).await {
+            Ok(lease) => return lease,
+            Err(error) if error.kind() == StoreErrorKind::NoFreeWorker => sleep(25).await,
+            Err(error) => panic!("{error}"),
+        }
+    }
+    panic!("no worker id comes free");
+}
+
+async fn allocate(store: &Backend, sequence: &Sequence, len: u32) -> Result<IdRange, StoreError> {
+    store.ranges.as_ref().unwrap().allocate(sequence, count(len), None).await
+}
+
+fn assert_disjoint(mut ranges: Vec<IdRange>) {
+    ranges.sort_by_key(|range| range.start);
+    for pair in ranges.windows(2) {
+        assert!(pair[0].end <= pair[1].start, "{:?} and {:?} share numbers", pair[0], pair[1]);
+    }
+}
+
+fn assert_windows_disjoint(leases: &[Lease]) {
+    for (nth, one) in leases.iter().enumerate() {
+        for other in leases.iter().skip(nth + 1).filter(|other| other.worker == one.worker) {
+            let apart = one.window.end <= other.window.start || other.window.end <= one.window.start;
+            assert!(apart, "{one:?} and {other:?} share milliseconds");
+        }
+    }
+}
+
+/// 1,024 worker ids and 64 stores at once, as 64 processes would be: distinct ids, disjoint ranges.
+async fn many_at_once(url: &str) {
+    let mut tasks = tokio::task::JoinSet::new();
+    for nth in 0..64 {
+        let url = url.to_owned();
+        tasks.spawn(async move {
+            let store = open_within(&url, Arc::new(SystemClock), 60_000).await.unwrap();
+            let orders = Sequence::new("many", 1);
+            store.ranges.as_ref().unwrap().create(&orders).await.unwrap();
+            let mut pool = pool("many", 1024);
+            pool.limits = PoolLimits::default();
+            let claim = store.leases.as_ref().unwrap();
+            let lease = claim.acquire(&pool, WorkerChoice::Any, &holder(nth), &LeaseTerms::default()).await.unwrap();
+            let mut ranges = Vec::new();
+            for len in 1..=4 {
+                ranges.push(allocate(&store, &orders, len).await.unwrap());
+            }
+            (lease, ranges)
+        });
+    }
+    let (leases, ranges): (Vec<Lease>, Vec<Vec<IdRange>>) = tasks.join_all().await.into_iter().unzip();
+    let mut workers: Vec<u32> = leases.iter().map(|lease| lease.worker).collect();
+    workers.sort_unstable();
+    assert_eq!(workers, (0..64).collect::<Vec<_>>());
+    let ranges: Vec<IdRange> = ranges.into_iter().flatten().collect();
+    assert_eq!(ranges.iter().map(|range| range.end).max(), Some(1 + 64 * (1 + 2 + 3 + 4)));
+    assert_disjoint(ranges);
+}
+
+/// A stopped server is cut off at the timeout, and goes on when it does.
+async fn a_stopped_server_is_cut_off(server: &Server, url: &str) {
+    let store = open_within(url, Arc::new(SystemClock), 1_000).await.unwrap();
+    let orders = Sequence::new("stopped", 1);
+    store.ranges.as_ref().unwrap().create(&orders).await.unwrap();
+    let first = allocate(&store, &orders, 10).await.unwrap();
+    let lease = claim(&store, &pool("stopped", 4), 1).await.unwrap();
+    server.stop();
+    #[expect(clippy::disallowed_methods, reason = "measures how long a real call takes")]
+    let begun = Instant::now();
+    assert_eq!(allocate(&store, &orders, 10).await.unwrap_err().kind(), StoreErrorKind::Unavailable);
+    let renewed = store.leases.as_ref().unwrap().renew(&lease, &holder(1), &terms()).await;
+    assert_eq!(renewed.unwrap_err().kind(), StoreErrorKind::Unavailable);
+    assert!(begun.elapsed() < Duration::from_millis(3_000), "cut after {:?}", begun.elapsed());
+    server.cont();
+    let mut next = allocate(&store, &orders, 10).await;
+    for _ in 0..20 {
+        if next.is_ok() {
+            break;
+        }
+        sleep(100).await;
+        next = allocate(&store, &orders, 10).await;
+    }
+    assert_disjoint(vec![first, next.unwrap()]);
+}
+
+/// The server did it, and nobody heard of it: asking again never repeats anything.
+async fn an_answer_is_lost(url: &str, port: u16, request: &[u8]) {
+    let proxy = Proxy::start(port);
+    let store = open_within(&proxy.url_of(url), Arc::new(SystemClock), 2_000).await.unwrap();
+    let orders = Sequence::new("lost-answer", 1);
+    store.ranges.as_ref().unwrap().create(&orders).await.unwrap();
+    let pool = pool("lost-answer", 8);
+    let mut ranges = vec![allocate(&store, &orders, 10).await.unwrap()];
+    let mut leases = vec![claim(&store, &pool, 0).await.unwrap()];
+    for round in 1..4 {
+        let lost = proxy.answers_lost();
+        proxy.set(Fault::LoseAnswerTo(request.to_vec()));
+        let told = allocate(&store, &orders, 10).await.unwrap_err();
+        assert_eq!(told.kind(), StoreErrorKind::Unavailable, "{told}");
+        assert_eq!(proxy.answers_lost(), lost + 1, "no answer was lost");
+        ranges.push(allocate(&store, &orders, 10).await.unwrap());
+        proxy.set(Fault::LoseAnswerTo(request.to_vec()));
+        let told = claim(&store, &pool, 2 * round).await.unwrap_err();
+        assert_eq!(told.kind(), StoreErrorKind::Unavailable, "{told}");
+        leases.push(claim(&store, &pool, 2 * round + 1).await.unwrap());
+    }
+    // The lost ranges are gaps: the server had cut them.
+    assert_eq!(ranges.last().map(|range| range.start), Some(1 + 6 * 10));
+    assert_disjoint(ranges);
+    assert_windows_disjoint(&leases);
+    proxy.set(Fault::LoseAnswerTo(request.to_vec()));
+    let (held, by) = (leases.pop().unwrap(), holder(7));
+    let store = store.leases.as_ref().unwrap();
+    assert_eq!(store.renew(&held, &by, &terms()).await.unwrap_err().kind(), StoreErrorKind::Unavailable);
+    let renewed = store.renew(&held, &by, &terms()).await.unwrap();
+    assert!(renewed.window.start == held.window.start && renewed.window.end >= held.window.end);
+}
+
+/// What was acknowledged is there after `kill -9` and a restart.
+async fn a_kill_keeps_what_was_acknowledged(server: &Server, url: &str) {
+    let store = open(url).await.unwrap();
+    let orders = Sequence::new("killed", 1);
+    store.ranges.as_ref().unwrap().create(&orders).await.unwrap();
+    store.formats.as_ref().unwrap().pin("killed", &Format::of("segment")).await.unwrap();
+    let pool = pool("killed", 2);
+    let mut leases = vec![claim(&store, &pool, 1).await.unwrap(), claim(&store, &pool, 2).await.unwrap()];
+    let before = allocate(&store, &orders, 500).await.unwrap();
+    server.kill9();
+    server.restart();
+    // The same store, whose connection is dead, goes on.
+    leases.push(claim_at_last(&store, &pool, 3).await);
+    leases.push(claim_at_last(&store, &pool, 4).await);
+    assert_windows_disjoint(&leases);
+    let rows = store.ranges.as_ref().unwrap().sequences().await.unwrap();
+    assert_eq!(rows.iter().find(|row| row.name == "killed").map(|row| row.next), Some(before.end));
+    let other = Format::of("snowflake");
+    let told = store.formats.as_ref().unwrap().pin("killed", &other).await.unwrap_err();
+    assert_eq!(told.kind(), StoreErrorKind::FormatMismatch);
+}

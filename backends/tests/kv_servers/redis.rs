@@ -1,0 +1,222 @@
+//! Redis: the laws, and the ways in which it forgets.
+
+use mintage_core::RANGE_END;
+use mintage_servers_for_tests::Redis;
+
+use super::*;
+
+fn new(server: &Redis) -> String {
+    format!("{}?init=yes", server.url())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn redis_keeps_the_laws() {
+    let Some(server) = Redis::start() else { return };
+    let store = open(&new(&server)).await.unwrap();
+    keeps_the_laws(store, sleep, Trial { at_once: 64, cycles: 200 }).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_processes_at_once() {
+    let Some(server) = Redis::start() else { return };
+    many_at_once(&new(&server)).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn stopped() {
+    let Some(server) = Redis::start() else { return };
+    a_stopped_server_is_cut_off(&server, &new(&server)).await;
+}
+
+/// Both questions are scripts. The one that changes something names the life of the store: its run id.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn answer_lost() {
+    let Some(server) = Redis::start() else { return };
+    let info = server.command(&["INFO", "server"]);
+    let run = info.lines().find_map(|line| line.trim().strip_prefix("run_id:")).unwrap();
+    an_answer_is_lost(&new(&server), server.port(), run.as_bytes()).await;
+}
+
+/// A new run may have forgotten: worker ids rest, and a sequence waits until somebody has raised it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn killed() {
+    let Some(server) = Redis::start() else { return };
+    a_kill_keeps_what_was_acknowledged(&server, &new(&server)).await;
+    let store = open(server.url()).await.unwrap();
+    let orders = Sequence::new("killed", 1);
+    for _ in 0..2 {
+        let told = allocate(&store, &orders, 1).await.unwrap_err();
+        assert_eq!(told.kind(), StoreErrorKind::RolledBack, "{told}");
+    }
+    let ranges = store.ranges.as_ref().unwrap();
+    assert_eq!(ranges.raise(&orders, RANGE_END + 1).await.unwrap_err().kind(), StoreErrorKind::Refused);
+    assert_eq!(allocate(&store, &orders, 1).await.unwrap_err().kind(), StoreErrorKind::RolledBack);
+    ranges.raise(&orders, 1).await.unwrap();
+    assert_eq!(allocate(&store, &orders, 1).await.unwrap().start, 501);
+}
+
+/// The primary acknowledges a claim and a range that its replica never hears of, and dies; the replica takes over.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn failover_loses_a_write() {
+    let Some(primary) = Redis::start() else { return };
+    let link = Proxy::start(primary.port());
+    let replica = Redis::replica_through(&primary, link.port());
+    let front = Proxy::start(primary.port());
+    let url = front.url_of(&new(&primary));
+    let store = open(&url).await.unwrap();
+    let (orders, pool) = (Sequence::new("orders", 1), pool("main", 2));
+    store.ranges.as_ref().unwrap().create(&orders).await.unwrap();
+    let kept = allocate(&store, &orders, 100).await.unwrap();
+    let mut leases = vec![claim(&store, &pool, 1).await.unwrap()];
+    replica.catch_up_with(&primary);
+    link.set(Fault::Blackhole(mintage_servers_for_tests::Way::Both));
+    let lost = allocate(&store, &orders, 100).await.unwrap();
+    let lost_lease = claim(&store, &pool, 2).await.unwrap();
+    let held = leases[0].clone();
+    let longer = store.leases.as_ref().unwrap().renew(&held, &holder(1), &terms()).await.unwrap();
+    leases[0] = longer.clone();
+    leases.push(lost_lease.clone());
+    primary.kill9();
+    replica.promote();
+
+    let after = open(replica.url()).await.unwrap();
+    let ranges = after.ranges.as_ref().unwrap();
+    let row = &ranges.sequences().await.unwrap()[0];
+    assert_eq!(row.next, kept.end, "the write was not lost: this test shows nothing");
+    for _ in 0..2 {
+        let told = allocate(&after, &orders, 100).await.unwrap_err();
+        assert_eq!(told.kind(), StoreErrorKind::RolledBack, "{told}");
+    }
+    // A tail of the range that nobody remembers is not taken back, not even after the raise.
+    let tail = IdRange::new("orders", lost.start + 50, lost.end, lost.version);
+    assert!(!ranges.give_back(tail.clone()).await.unwrap());
+    ranges.raise(&orders, lost.end).await.unwrap();
+    assert!(!ranges.give_back(tail).await.unwrap());
+    assert_disjoint(vec![kept, lost, allocate(&after, &orders, 100).await.unwrap()]);
+
+    // The holders of before are fenced, and who comes after them waits for all that was lost.
+    for (lease, nth) in [(&longer, 1), (&lost_lease, 2)] {
+        let told = after.leases.as_ref().unwrap().renew(lease, &holder(nth), &terms()).await.unwrap_err();
+        assert_eq!(told.kind(), StoreErrorKind::Fenced, "{told}");
+    }
+    assert_eq!(claim(&after, &pool, 3).await.unwrap_err().kind(), StoreErrorKind::NoFreeWorker);
+    leases.push(claim_at_last(&after, &pool, 4).await);
+    leases.push(claim_at_last(&after, &pool, 5).await);
+    assert_windows_disjoint(&leases);
+    assert!(leases[2].fence.inc > leases[0].fence.inc);
+}
+
+/// With `replicas=1` an answer that no replica has is none.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn too_few_acknowledgements() {
+    let Some(primary) = Redis::start() else { return };
+    let link = Proxy::start(primary.port());
+    let _replica = Redis::replica_through(&primary, link.port());
+    let url = format!("{}&replicas=1", new(&primary));
+    let store = open_within(&url, Arc::new(SystemClock), 2_000).await.unwrap();
+    let (orders, pool) = (Sequence::new("orders", 1), pool("main", 4));
+    store.ranges.as_ref().unwrap().create(&orders).await.unwrap();
+    allocate(&store, &orders, 10).await.unwrap();
+    link.set(Fault::Blackhole(mintage_servers_for_tests::Way::Both));
+    let told = allocate(&store, &orders, 10).await.unwrap_err();
+    assert_eq!(told.kind(), StoreErrorKind::Unavailable);
+    assert!(told.to_string().contains("0 of 1 replicas"), "{told}");
+    assert_eq!(claim(&store, &pool, 1).await.unwrap_err().kind(), StoreErrorKind::Unavailable);
+    link.heal();
+    let mut next = allocate(&store, &orders, 10).await;
+    for _ in 0..50 {
+        if next.is_ok() {
+            break;
+        }
+        sleep(100).await;
+        next = allocate(&store, &orders, 10).await;
+    }
+    assert!(next.unwrap().start >= 21, "the discarded range is a gap");
+}
+
+/// A process that used the store notices, and so does one that comes new and was not told that the store is.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn flushed() {
+    let Some(server) = Redis::start() else { return };
+    let store = open(&new(&server)).await.unwrap();
+    let (orders, pool) = (Sequence::new("orders", 1), pool("main", 4));
+    let ranges = store.ranges.as_ref().unwrap();
+    ranges.create(&orders).await.unwrap();
+    allocate(&store, &orders, 10).await.unwrap();
+    let lease = claim(&store, &pool, 1).await.unwrap();
+    assert_eq!(server.command(&["FLUSHALL"]), "OK");
+    for anew in [false, true] {
+        if anew {
+            open(&new(&server)).await.unwrap();
+        } else {
+            assert_eq!(open(server.url()).await.unwrap_err().kind(), StoreErrorKind::RolledBack);
+        }
+        let kinds = [
+            allocate(&store, &orders, 10).await.unwrap_err().kind(),
+            ranges.create(&orders).await.unwrap_err().kind(),
+            ranges.raise(&orders, 100).await.unwrap_err().kind(),
+            claim(&store, &pool, 2).await.unwrap_err().kind(),
+            store.leases.as_ref().unwrap().renew(&lease, &holder(1), &terms()).await.unwrap_err().kind(),
+            store.formats.as_ref().unwrap().pin("orders", &Format::of("segment")).await.unwrap_err().kind(),
+        ];
+        assert_eq!(kinds, [StoreErrorKind::RolledBack; 6], "made anew: {anew}");
+    }
+}
+
+/// One record alone is lost, by somebody's DEL.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_record_was_deleted() {
+    let Some(server) = Redis::start() else { return };
+    let store = open(&new(&server)).await.unwrap();
+    let (orders, mut pool) = (Sequence::new("orders", 1), pool("main", 4));
+    store.ranges.as_ref().unwrap().create(&orders).await.unwrap();
+    claim(&store, &pool, 1).await.unwrap();
+    assert_eq!(server.command(&["DEL", "{mintage}:sequence:orders", "{mintage}:pool:main"]), "2");
+    assert_eq!(allocate(&store, &orders, 1).await.unwrap_err().kind(), StoreErrorKind::RolledBack);
+    assert_eq!(claim(&store, &pool, 1).await.unwrap_err().kind(), StoreErrorKind::RolledBack);
+    // A process that has not seen the record before.
+    let store = open(server.url()).await.unwrap();
+    assert_eq!(allocate(&store, &orders, 1).await.unwrap_err().kind(), StoreErrorKind::Refused);
+    let told = store.ranges.as_ref().unwrap().create(&orders).await.unwrap_err();
+    assert_eq!(told.kind(), StoreErrorKind::RolledBack, "{told}");
+    pool.known = true;
+    assert_eq!(claim(&store, &pool, 1).await.unwrap_err().kind(), StoreErrorKind::RolledBack);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn servers_that_forget_are_refused() {
+    for (setting, weak_is_enough) in
+        [("maxmemory-policy allkeys-lru", false), ("appendfsync everysec", true), ("appendonly no", true)]
+    {
+        let Some(server) = Redis::start_with(&[setting]) else { return };
+        let told = open(&new(&server)).await.unwrap_err();
+        assert_eq!(told.kind(), StoreErrorKind::Refused, "{setting}");
+        assert!(told.to_string().contains(setting.split(' ').next().unwrap()), "{told}");
+        let weak = open(&format!("{}&durability=weak", new(&server))).await;
+        assert_eq!(weak.is_ok(), weak_is_enough, "{setting}");
+        if let Ok(weak) = weak {
+            assert!(weak.ranges.is_none(), "ranges on a store that forgets");
+            claim(&weak, &pool("main", 2), 1).await.unwrap();
+        }
+    }
+}
+
+#[tokio::test]
+async fn passwords_stay_out_of_sight() {
+    let Some(server) = Redis::start() else { return };
+    assert_eq!(server.command(&["CONFIG", "SET", "requirepass", "s3cret"]), "OK");
+    let url = format!("redis://:s3cret@127.0.0.1:{}?init=yes", server.port());
+    let store = open(&url).await.unwrap();
+    assert!(!format!("{store:?}").contains("s3cret"), "{store:?}");
+    for wrong in [
+        format!("redis://:wr0ng@127.0.0.1:{}?init=yes", server.port()),
+        "redis://:wr0ng@127.0.0.1:1".to_owned(),
+        "redis://:wr0ng@127.0.0.1:x".to_owned(),
+        "redis://:wr0ng@127.0.0.1:1?nonsense=1".to_owned(),
+    ] {
+        let told = open_within(&wrong, Arc::new(SystemClock), 2_000).await.unwrap_err();
+        assert!(!format!("{told} {told:?}").contains("wr0ng"), "{told:?}");
+    }
+    let told = open(&format!("redis://127.0.0.1:{}?init=yes", server.port())).await.unwrap_err();
+    assert_eq!(told.kind(), StoreErrorKind::Refused, "{told}");
+}

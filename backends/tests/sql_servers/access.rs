@@ -1,0 +1,97 @@
+//! Who gets in, with which privileges, and what the others are told.
+
+use std::{fs, time::Duration};
+
+use mintage_backends::{DatabaseStore, Dialect};
+use mintage_core::{Format, FormatStore, IdempotencyKey, LeaseStore, RangeStore, Sequence, StoreErrorKind};
+
+use crate::{Kind, PATIENCE, Server, claim, count, holder, on_both, open, pool, terms};
+
+on_both!(strangers_are_told_why, the_listed_privileges_are_enough);
+
+const PASSWORD: &str = "hunter2%2F@";
+/// The same in a URL.
+const IN_URL: &str = "hunter2%252F%40";
+
+/// A server whose user `mintage` needs a password.
+fn with_password(kind: Kind, database: &str) -> Option<Server> {
+    let server = Server::start(kind, &[])?;
+    server.database(database);
+    match kind {
+        Kind::Postgres => {
+            server.sql("postgres", &format!("CREATE USER mintage PASSWORD '{PASSWORD}'"));
+            let rules = "host all postgres 127.0.0.1/32 trust\nhost all all 127.0.0.1/32 scram-sha-256\n";
+            fs::write(server.data_dir().join("pg_hba.conf"), rules).unwrap();
+            server.sql("postgres", "SELECT pg_reload_conf()");
+        }
+        Kind::MariaDb => {
+            server.sql(database, &format!("CREATE USER mintage IDENTIFIED BY '{PASSWORD}'"));
+            server.sql(database, &format!("GRANT USAGE ON {database}.* TO mintage"));
+        }
+    }
+    Some(server)
+}
+
+fn url(kind: Kind, user: &str, port: u16, database: &str) -> String {
+    let scheme = if kind == Kind::Postgres { "postgresql" } else { "mariadb" };
+    format!("{scheme}://{user}@127.0.0.1:{port}/{database}")
+}
+
+async fn strangers_are_told_why(kind: Kind) {
+    let Some(server) = with_password(kind, "ids") else { return };
+    let root = if kind == Kind::Postgres { "postgres" } else { "root" };
+    let right = format!("mintage:{IN_URL}");
+    for (user, port, database, expected, advice) in [
+        ("mintage:hunter3", server.port(), "ids", StoreErrorKind::Refused, "check the user and the password"),
+        ("nobody:hunter2", server.port(), "ids", StoreErrorKind::Refused, "check the user and the password"),
+        (root, server.port(), "nowhere", StoreErrorKind::Refused, "no database of this name"),
+        (right.as_str(), 1, "ids", StoreErrorKind::Unavailable, "check the host"),
+    ] {
+        let error = DatabaseStore::open(&url(kind, user, port, database), PATIENCE).await.unwrap_err();
+        assert_eq!(error.kind(), expected, "{user} {database}: {error:?}");
+        let told = format!("{error} {error:?}");
+        assert!(told.contains(advice) && !told.contains("hunter"), "{user} {database}: {told}");
+    }
+    let nowhere = url(kind, root, server.port(), "ids").replace("127.0.0.1", "no-such-host.invalid");
+    let error = DatabaseStore::open(&nowhere, Duration::from_secs(10)).await.unwrap_err();
+    assert_eq!(error.kind(), StoreErrorKind::Unavailable, "{error}");
+}
+
+async fn the_listed_privileges_are_enough(kind: Kind) {
+    let Some(server) = with_password(kind, "ids") else { return };
+    if kind == Kind::MariaDb {
+        // So much that the database can be used at all.
+        server.sql("ids", "CREATE TABLE other (n int); GRANT SELECT ON ids.other TO mintage");
+    }
+    let url = url(kind, &format!("mintage:{IN_URL}"), server.port(), "ids");
+    let dialect = Dialect::of_url(&url).unwrap();
+    let error = DatabaseStore::open(&url, PATIENCE).await.unwrap_err();
+    assert_eq!(error.kind(), StoreErrorKind::Refused, "{error}");
+    let told = error.to_string();
+    assert!(told.contains(dialect.ddl()) && told.contains(dialect.grants()) && !told.contains("hunter"), "{told}");
+
+    server.sql("ids", dialect.ddl());
+    server.sql("ids", dialect.grants());
+    let store = open(&url).await;
+    assert_eq!(store.dialect(), dialect);
+    let told = format!("{store:?}");
+    assert!(told.contains("mintage@127.0.0.1") && !told.contains("hunter"), "{told}");
+    let (orders, main) = (Sequence::new("orders", 1), pool("main", 0..4));
+    store.pin("orders", &Format::of("segment")).await.unwrap();
+    store.pinned("orders").await.unwrap();
+    store.create(&orders).await.unwrap();
+    let key = IdempotencyKey::new("once").unwrap();
+    store.allocate(&orders, count(5), Some(&key)).await.unwrap();
+    let range = store.allocate(&orders, count(5), None).await.unwrap();
+    assert!(store.give_back(range).await.unwrap());
+    store.raise(&orders, 100).await.unwrap();
+    let lease = claim(&store, &main, 1).await.unwrap();
+    let lease = store.renew(&lease, &holder(1), &terms()).await.unwrap();
+    let start_ms = lease.window.start;
+    store.release(lease, start_ms, &terms()).await.unwrap();
+    store.revoke(&main, 3).await.unwrap();
+    store.bump(&main).await.unwrap();
+    assert_eq!(store.leases(&main).await.unwrap().len(), 2);
+    store.history(&main, start_ms).await.unwrap();
+    assert_eq!(store.sequences().await.unwrap().len(), 1);
+}
