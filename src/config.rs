@@ -33,7 +33,9 @@ mod tree;
 mod words;
 
 pub use environment::Environment;
-pub use model::{Checked, EntityConfig, KeyConfig, KeyPlace, LeaseTimes, PoolConfig, SeriesConfig, StoreConfig, TokensConfig};
+pub use model::{
+    Checked, EntityConfig, KeyConfig, KeyPlace, LeaseTimes, PoolConfig, SeriesConfig, StoreConfig, TokensConfig,
+};
 pub use problems::{ConfigErrors, Problems};
 pub use schema::schema;
 

@@ -76,7 +76,9 @@ impl Inspector {
         let input = text.trim().to_owned();
         let mut inspection = Inspection { input: input.clone(), candidates: Vec::new(), refusals: Vec::new() };
         if input.len() > TEXT_LEN_MAX {
-            inspection.refusals.push(("id".to_owned(), ParseError::Length { found: input.len(), expected: TEXT_LEN_MAX }));
+            inspection
+                .refusals
+                .push(("id".to_owned(), ParseError::Length { found: input.len(), expected: TEXT_LEN_MAX }));
             return inspection;
         }
         self.read_entities(&input, &mut inspection);
@@ -133,7 +135,9 @@ impl Inspector {
             candidate.reasons.push(format!("unlikely: its time, {told}, is still to come"));
             candidate.rank = candidate.rank.saturating_sub(55);
         } else if epoch_ms.is_some_and(|epoch_ms| made.unix_ms < epoch_ms.saturating_add(YOUNG_MS)) {
-            candidate.reasons.push(format!("unlikely: {told} is within 30 days of its epoch, more likely a plain number"));
+            candidate
+                .reasons
+                .push(format!("unlikely: {told} is within 30 days of its epoch, more likely a plain number"));
             candidate.rank = candidate.rank.saturating_sub(50);
         } else if shaped && made.unix_ms < OLD_MS {
             candidate.reasons.push(format!("unlikely: {told} is older than the scheme"));
@@ -195,7 +199,10 @@ impl Inspection {
     pub fn to_json(&self) -> Value {
         let mut whole = self.best().map(Candidate::to_json).unwrap_or_default();
         whole.insert("id".to_owned(), json!(self.input));
-        whole.insert("candidates".to_owned(), self.candidates.iter().map(|found| Value::Object(found.to_json())).collect());
+        whole.insert(
+            "candidates".to_owned(),
+            self.candidates.iter().map(|found| Value::Object(found.to_json())).collect(),
+        );
         if self.candidates.is_empty() {
             let why: Map<String, Value> =
                 self.refusals.iter().map(|(scheme, error)| (scheme.clone(), json!(error.to_string()))).collect();
@@ -207,7 +214,14 @@ impl Inspection {
 
 impl Candidate {
     /// A public id of `entity`. Forms that authenticate leave no doubt; the others open a lot.
-    pub(crate) fn public(entity: &str, scheme: &str, id: AnyId, anatomy: Anatomy, form: &PublicForm, forgiven: bool) -> Self {
+    pub(crate) fn public(
+        entity: &str,
+        scheme: &str,
+        id: AnyId,
+        anatomy: Anatomy,
+        form: &PublicForm,
+        forgiven: bool,
+    ) -> Self {
         let mut candidate = Self::new(scheme, id, anatomy);
         candidate.entity = Some(entity.to_owned());
         let certain = form.authenticates();
@@ -351,16 +365,18 @@ fn read_published(text: &str, into: &mut Inspection) {
     let Ok(number) = TextForm::Decimal.parse(text, 64) else {
         return;
     };
-    let ours: BTreeSet<String> =
-        into.candidates.iter().filter_map(|known| known.epoch_ms().map(|ms| format!("{ms} {}", shape(&known.anatomy)))).collect();
+    let ours: BTreeSet<String> = into
+        .candidates
+        .iter()
+        .filter_map(|known| known.epoch_ms().map(|ms| format!("{ms} {}", shape(&known.anatomy))))
+        .collect();
     for name in PUBLISHED {
         let Some(preset) = PRESETS.into_iter().find(|preset| preset.name == name) else { continue };
         let reader = SnowflakeReader::new(preset.layout, preset.epoch_ms);
         if preset.layout.bits() < 64 && number >> preset.layout.bits() != 0 {
             continue;
         }
-        let candidate =
-            Candidate::new(name, AnyId::Int(number), mintage_core::IdScheme::anatomy(&reader, number));
+        let candidate = Candidate::new(name, AnyId::Int(number), mintage_core::IdScheme::anatomy(&reader, number));
         if !ours.contains(&format!("{} {}", preset.epoch_ms, shape(&candidate.anatomy))) {
             into.candidates.push(candidate);
         }

@@ -106,7 +106,8 @@ pub(crate) struct Claim {
 impl KeeperPlan {
     /// Claims a worker id. An answer that got lost is abandoned with its token, never guessed.
     pub(crate) async fn claim(&self, previous: Option<u128>) -> Result<Claim, StoreError> {
-        let token = Entropy::os().draw_u128().map_err(|error| StoreError::new(StoreErrorKind::Refused, error.to_string()))?;
+        let token =
+            Entropy::os().draw_u128().map_err(|error| StoreError::new(StoreErrorKind::Refused, error.to_string()))?;
         let mut holder = Holder::new(token, self.instance.clone(), self.clock.unix_ms());
         holder.previous = previous;
         let sent_boot_ms = self.clock.boot_ms();
@@ -156,7 +157,10 @@ impl KeeperPlan {
         tokio::time::timeout(Duration::from_millis(limit_ms), call).await.unwrap_or_else(|_| {
             Err(StoreError::new(
                 StoreErrorKind::Unavailable,
-                format!("no answer from the store of pool {} within {limit_ms} ms: see whether it is up", self.pool.name),
+                format!(
+                    "no answer from the store of pool {} within {limit_ms} ms: see whether it is up",
+                    self.pool.name
+                ),
             ))
         })
     }

@@ -190,13 +190,19 @@ impl<E: Entity> Clone for Minter<E> {
 
 impl<E: Entity> fmt::Debug for Minter<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Minter").field("entity", &E::NAME).field("scheme", &self.scheme.info().name).finish_non_exhaustive()
+        f.debug_struct("Minter")
+            .field("entity", &E::NAME)
+            .field("scheme", &self.scheme.info().name)
+            .finish_non_exhaustive()
     }
 }
 
 impl fmt::Debug for AnyMinter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("AnyMinter").field("entity", &self.name).field("scheme", &self.scheme.info().name).finish_non_exhaustive()
+        f.debug_struct("AnyMinter")
+            .field("entity", &self.name)
+            .field("scheme", &self.scheme.info().name)
+            .finish_non_exhaustive()
     }
 }
 
@@ -248,7 +254,9 @@ impl AnyMinter {
             AnyScheme::Int(scheme) => any_ids(mint_many(scheme.as_ref(), count).await?),
             AnyScheme::Wide(scheme) => any_ids(mint_many(scheme.as_ref(), count).await?),
             AnyScheme::Long(scheme) => any_ids(mint_many(scheme.as_ref(), count).await?),
-            other => return Err(ReadyError::with_source(MintError::Closed, format!("ids of an unknown width: {other:?}"))),
+            other => {
+                return Err(ReadyError::with_source(MintError::Closed, format!("ids of an unknown width: {other:?}")));
+            }
         })
     }
 

@@ -39,7 +39,8 @@ impl Rings {
                         path.display()
                     ));
                 } else if file.others_may_read() {
-                    self.notices.push(format!("{} can be read by others on this machine: chmod 600 it", path.display()));
+                    self.notices
+                        .push(format!("{} can be read by others on this machine: chmod 600 it", path.display()));
                 }
                 ring
             }
@@ -54,7 +55,9 @@ impl Rings {
         for key in &checked.keys {
             let ring = match &key.place {
                 KeyPlace::File(path) => FileKeys::new(path.clone()).read(),
-                KeyPlace::Variable(name) => EnvKeys::new(name.clone()).parse(environment.value(name).map(str::to_owned)),
+                KeyPlace::Variable(name) => {
+                    EnvKeys::new(name.clone()).parse(environment.value(name).map(str::to_owned))
+                }
             };
             if let Ok(ring) = ring {
                 found.rings.insert(key.name.clone(), ring);
@@ -137,7 +140,9 @@ pub(crate) fn record(key: &str, ring: &Keyring, recorded: Option<&Format>) -> Re
         };
     }
     for (name, value) in recorded.into_iter().flat_map(Format::fields) {
-        let Some(version) = name.strip_prefix("+kcv.").and_then(|version| version.parse::<u32>().ok()) else { continue };
+        let Some(version) = name.strip_prefix("+kcv.").and_then(|version| version.parse::<u32>().ok()) else {
+            continue;
+        };
         if ring.is_revoked(version) {
             format = format.with(name, value);
         } else if ring.check_value(version).is_none() {

@@ -200,8 +200,11 @@ impl Registry {
     /// [`MinterError`] when the config has no such entity, or gives it another kind.
     pub fn minter<E: Entity>(&self) -> Result<Minter<E>, MinterError> {
         let scheme = self.core.scheme(E::NAME)?;
-        let mismatch =
-            || MinterError::Kind { entity: E::NAME.to_owned(), kind: E::Kind::NAME, scheme: scheme.info().name.to_string() };
+        let mismatch = || MinterError::Kind {
+            entity: E::NAME.to_owned(),
+            kind: E::Kind::NAME,
+            scheme: scheme.info().name.to_string(),
+        };
         if !E::Kind::admits(&scheme.info().name) {
             return Err(mismatch());
         }
@@ -271,7 +274,8 @@ impl Registry {
         let mut first_error = None;
         for keeper in &parts.keepers {
             if let Err(source) = keeper.close().await {
-                let store = parts.checked.pool(&keeper.health().pool).map(|pool| pool.store.clone()).unwrap_or_default();
+                let store =
+                    parts.checked.pool(&keeper.health().pool).map(|pool| pool.store.clone()).unwrap_or_default();
                 first_error.get_or_insert(BuildError::Store { store, source });
             }
         }
@@ -406,7 +410,9 @@ impl RegistryBuilder {
     /// [`BuildError`]; whatever was claimed before the error is given back.
     pub async fn build(self, config: Config) -> Result<Registry, BuildError> {
         let checked = self.check(&config)?;
-        if let Some(name) = self.only.iter().flatten().find(|name| !checked.has_entity(name) && checked.series(name).is_none()) {
+        if let Some(name) =
+            self.only.iter().flatten().find(|name| !checked.has_entity(name) && checked.series(name).is_none())
+        {
             let series = checked.series.iter().map(|series| &series.name);
             let known = listed(checked.entity_names().chain(series));
             return Err(BuildError::NoEntity { name: name.clone(), known });
@@ -493,8 +499,10 @@ impl Assembly<'_> {
             }
         }
         for pool in pools {
-            let minted =
-                checked.entities.iter().any(|entity| pool_of(entity) == Some(&pool.name) && known.contains(entity.name.as_str()));
+            let minted = checked
+                .entities
+                .iter()
+                .any(|entity| pool_of(entity) == Some(&pool.name) && known.contains(entity.name.as_str()));
             let known = minted && !self.is_new_region(pool).await?;
             self.claim(pool, known).await?;
         }
@@ -553,7 +561,8 @@ impl Assembly<'_> {
                 loaded.map_err(|source| BuildError::Keys { key: name.clone(), source })?;
             }
             let Some(ring) = self.rings.ring(&name) else { continue };
-            let record = publish::record(&name, ring, recorded.as_ref()).map_err(|source| store_error(&store, source))?;
+            let record =
+                publish::record(&name, ring, recorded.as_ref()).map_err(|source| store_error(&store, source))?;
             records.push((store, record_name(&name), record));
         }
         for entity in wanted {
@@ -736,7 +745,8 @@ impl RegistryBuilder {
         if self.seed.is_some() {
             return Ok(Backend::full(mintage_backends::Memory::new(Arc::clone(&self.clock))));
         }
-        let store = checked.store(name).ok_or_else(|| store_error(name, missing("anything: the config does not name it")))?;
+        let store =
+            checked.store(name).ok_or_else(|| store_error(name, missing("anything: the config does not name it")))?;
         let factory = self.catalog.backends().iter().find(|factory| factory.url_scheme() == store.url_scheme());
         let factory = factory.ok_or_else(|| store_error(name, missing("anything: its kind is not in this build")))?;
         let mut address = Address::new(store.url.clone(), checked.folder.clone(), Arc::clone(&self.clock));

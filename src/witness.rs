@@ -113,7 +113,9 @@ impl Witness {
         }
         for candidate in &mut inspection.candidates {
             let codec = candidate.entity.as_ref().and_then(|name| self.codecs.get(name));
-            if let Some(Ok(text)) = codec.filter(|codec| codec.form().needs_key()).map(|codec| codec.encode(candidate.id, b"")) {
+            if let Some(Ok(text)) =
+                codec.filter(|codec| codec.form().needs_key()).map(|codec| codec.encode(candidate.id, b""))
+            {
                 candidate.spellings.push(("public", text.to_string()));
             }
         }

@@ -53,7 +53,8 @@ mod forks {
     const CHILD_SECONDS_MAX: u32 = 30;
 
     const STATEFUL: [&str; 2] = ["orders", "events"];
-    const RANDOM: [&str; 7] = ["users", "documents", "uploads", "tokens", "users_by_time", "documents_by_time", "uploads_by_time"];
+    const RANDOM: [&str; 7] =
+        ["users", "documents", "uploads", "tokens", "users_by_time", "documents_by_time", "uploads_by_time"];
 
     const CONFIG: &str = r#"
 version = 1
@@ -164,8 +165,7 @@ url = "STORE"
         let mut ids = Vec::new();
         for entity in entities {
             let minter = &minters[*entity];
-            let mut minted: Vec<AnyId> =
-                (0..IDS / 2).map(|_| runtime.block_on(minter.mint_ready()).unwrap()).collect();
+            let mut minted: Vec<AnyId> = (0..IDS / 2).map(|_| runtime.block_on(minter.mint_ready()).unwrap()).collect();
             minted.extend(runtime.block_on(minter.mint_many(IDS / 2)).unwrap());
             ids.extend(minted.into_iter().map(|id| format!("{entity} {}", minter.text(id).unwrap())));
         }
@@ -313,7 +313,8 @@ url = "STORE"
         let last = stage.runtime.block_on(stage.minters["orders"].mint_ready()).unwrap();
         stage.runtime.block_on(stage.registry.close()).unwrap();
         let rows = stage.runtime.block_on(async {
-            let store = SqliteStore::open(folder.join("ids.db"), Arc::new(SystemClock), Duration::from_secs(10)).await.unwrap();
+            let store =
+                SqliteStore::open(folder.join("ids.db"), Arc::new(SystemClock), Duration::from_secs(10)).await.unwrap();
             (store.leases(&WorkerPool::new("main", 0..1024)).await.unwrap(), store.sequences().await.unwrap())
         });
         assert!(!rows.0[0].held, "the parent's own close still gives the worker id back");
@@ -343,7 +344,8 @@ url = "STORE"
         for said in &said[..2] {
             assert!(worker(said).is_some_and(|worker| worker > 0), "{store}: not the parent's worker id: {}", said[0]);
         }
-        let ids: Vec<Vec<String>> = said.iter().map(|said| said.iter().filter(|line| !line.starts_with("worker")).cloned().collect()).collect();
+        let ids: Vec<Vec<String>> =
+            said.iter().map(|said| said.iter().filter(|line| !line.starts_with("worker")).cloned().collect()).collect();
         assert_distinct(&format!("a registry of its own on {store}"), &ids);
         stage.close();
         passed(&format!("a registry of its own on {store}"));

@@ -6,8 +6,8 @@ use std::{
     cell::Cell,
 };
 
-use mintage_core::{AnyId, Bits};
 use mintage::public::{Alphabet, Codec, Keyring, PublicForm, PublicIdCodec, Redundancy, UuidPlain};
+use mintage_core::{AnyId, Bits};
 
 struct Counting;
 

@@ -1,10 +1,10 @@
 //! Faults that users of public-id libraries met, each as its whole kind. Names carry the number of the case.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
-use mintage_core::{AnyId, Bits};
 use mintage::public::{
     Alphabet, Codec, Keyring, MASTER_LEN, Malformed, PublicForm, PublicIdCodec, PublicIdError, Redundancy, UuidPlain,
 };
+use mintage_core::{AnyId, Bits};
 
 const KEYS: &str = "1 = AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=";
 
@@ -185,8 +185,5 @@ fn b123_a_number_is_sent_as_a_string() {
     let json = serde_json::to_string(&text).unwrap();
     assert_eq!(json, format!("\"{text}\""));
     assert_eq!(serde_json::from_str::<mintage::public::PublicText>(&json).unwrap(), text);
-    assert!(
-        serde_json::from_str::<mintage::public::PublicText>(&text).is_err(),
-        "a JSON number is refused"
-    );
+    assert!(serde_json::from_str::<mintage::public::PublicText>(&text).is_err(), "a JSON number is refused");
 }

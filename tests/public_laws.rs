@@ -3,11 +3,11 @@
 
 use std::collections::HashSet;
 
-use mintage_core::{AnyId, Bits};
 use mintage::public::{
     Alphabet, BearerFormat, Codec, EncodeError, Keyring, Malformed, PublicForm, PublicIdCodec, PublicIdError,
     Redundancy, Stage, UuidPlain,
 };
+use mintage_core::{AnyId, Bits};
 use proptest::prelude::*;
 
 const KEYS: &str =

@@ -3,8 +3,8 @@
 
 use std::{fmt, sync::Arc};
 
-use mintage_core::{Anatomy, AnyId, AnyScheme, Bits, Format, IdScheme, MintError, Order, ParseError, SchemeInfo};
 use mintage::public::{Codec, Keyring, PublicForm, PublicIdCodec, PublicIdError, Redundancy, UuidPlain};
+use mintage_core::{Anatomy, AnyId, AnyScheme, Bits, Format, IdScheme, MintError, Order, ParseError, SchemeInfo};
 
 const ONE: &str = "1 = AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=\n";
 const TWO: &str = "2 = ICEiIyQlJicoKSorLC0uLzAxMjM0NTY3ODk6Ozw9Pj8=\n";

@@ -3,11 +3,11 @@
 //! They were computed by an independent program: agreeing with them is agreeing with other implementations.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
-use mintage_core::{AnyId, Bits};
 use mintage::public::{
     Alphabet, BearerFormat, Codec, Keyring, MASTER_LEN, Malformed, PublicForm, PublicIdCodec, PublicIdError,
     Redundancy, Stage, UuidPlain,
 };
+use mintage_core::{AnyId, Bits};
 use serde_json::Value;
 
 /// Where the known answers lie.

@@ -1,5 +1,5 @@
 //! Bearer tokens end to end, on every store: what is accepted, what is refused, and where the secret is not.
-#![expect(clippy::unwrap_used, reason = "tests")]
+#![expect(clippy::panic, clippy::unwrap_used, reason = "tests")]
 
 use std::{fs, path::Path, sync::Arc};
 

@@ -56,14 +56,14 @@ mod zookeeper;
 
 use mintage_core::plugin::{Catalog, Plugin};
 
-#[cfg(feature = "etcd")]
-pub use etcd::EtcdFactory;
 #[cfg(feature = "mysql")]
 pub use database::MySqlFactory;
 #[cfg(feature = "postgres")]
 pub use database::PostgresFactory;
 #[cfg(any(feature = "postgres", feature = "mysql"))]
 pub use database::{DatabaseStore, Dialect};
+#[cfg(feature = "etcd")]
+pub use etcd::EtcdFactory;
 #[cfg(feature = "file")]
 pub use file::{FileFactory, FileStore};
 pub use memory::{Memory, MemoryFactory};

@@ -69,21 +69,27 @@ Examples:
   mintage explain users -o json")]
     Explain(ExplainArgs),
     /// The keys of public ids: make, show, rotate, revoke.
-    #[command(subcommand, after_help = "\
+    #[command(
+        subcommand,
+        after_help = "\
 Examples:
   mintage keys show
   mintage keys rotate main --at 2027-01-01T00:00:00Z --dry-run
   mintage keys rotate main --from orders=2000000
-  mintage keys revoke main --version 1")]
+  mintage keys revoke main --version 1"
+    )]
     Keys(KeysCommand),
     /// Bearer tokens, such as API keys: issue, verify, list, revoke.
-    #[command(subcommand, after_help = "\
+    #[command(
+        subcommand,
+        after_help = "\
 Examples:
   mintage tokens issue api_keys --scope orders:read --label 'billing job' --expires 30d
   mintage tokens verify api_keys - < token.txt
   mintage tokens list api_keys -o json
   mintage tokens revoke api_keys 7km1dzhmq0
-  mintage tokens pattern api_keys                for secret scanners")]
+  mintage tokens pattern api_keys                for secret scanners"
+    )]
     Tokens(TokensCommand),
     /// Print the JSON Schema of the config, for editors.
     Schema,

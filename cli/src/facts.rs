@@ -150,7 +150,10 @@ fn summary(entity: &EntityConfig, now_ms: u64) -> String {
         .filter_map(|name| facts.iter().find(|fact| fact.name == *name))
         .map(|fact| fact.text.as_str())
         .collect();
-    let public = entity.public.as_ref().map_or("public: nothing".to_owned(), |form| format!("public {}: {}", form.name(), form.label()));
+    let public = entity
+        .public
+        .as_ref()
+        .map_or("public: nothing".to_owned(), |form| format!("public {}: {}", form.name(), form.label()));
     format!("{}: {}; {public}", entity.scheme, told.join(", "))
 }
 
@@ -204,7 +207,8 @@ fn public_facts(entity: &EntityConfig) -> Vec<Fact> {
     match &entity.public {
         None => vec![Fact::new("public", "nothing: add a `public` line and a key to give ids to the outside")],
         Some(form) => {
-            let by = if entity.public_is_written { "" } else { " (by default: the config has one key and no public line)" };
+            let by =
+                if entity.public_is_written { "" } else { " (by default: the config has one key and no public line)" };
             let mut facts = vec![Fact::new("public", format!("{}{by}: {}", form.name(), form.label()))];
             facts.extend(form.facts());
             facts

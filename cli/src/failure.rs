@@ -56,7 +56,10 @@ impl Failure {
 impl From<BuildError> for Failure {
     fn from(error: BuildError) -> Self {
         let code = match &error {
-            BuildError::Config(_) | BuildError::NoEntity { .. } | BuildError::Keys { .. } | BuildError::Public { .. } => USAGE,
+            BuildError::Config(_)
+            | BuildError::NoEntity { .. }
+            | BuildError::Keys { .. }
+            | BuildError::Public { .. } => USAGE,
             // What a store refuses before the first id is a setting: its path, a pool's block, the length of a window.
             BuildError::Store { source, .. } if source.kind() == StoreErrorKind::Refused => USAGE,
             BuildError::Store { source, .. } => store_code(source),

@@ -45,13 +45,16 @@ pub(crate) fn run(config: &ConfigArgs, command: KeysCommand) -> Result<(), Failu
 fn file(checked: &Checked, name: &str) -> Result<FileKeys, Failure> {
     let known: Vec<&str> = checked.keys.iter().map(|key| key.name.as_str()).collect();
     let key = checked.key(name).ok_or_else(|| {
-        Failure::usage(format!("no key {name:?} (known: {}): add the lines [keys.{name}] and file = \"…\"", known.join(", ")))
+        Failure::usage(format!(
+            "no key {name:?} (known: {}): add the lines [keys.{name}] and file = \"…\"",
+            known.join(", ")
+        ))
     })?;
     match &key.place {
         KeyPlace::File(path) => Ok(FileKeys::new(path.clone())),
-        KeyPlace::Variable(variable) => Err(Failure::usage(format!(
-            "keys.{name} comes from the variable {variable}: change it where that is set"
-        ))),
+        KeyPlace::Variable(variable) => {
+            Err(Failure::usage(format!("keys.{name} comes from the variable {variable}: change it where that is set")))
+        }
         _ => Err(Failure::usage(format!("keys.{name} comes from a place that this program cannot change"))),
     }
 }
@@ -62,7 +65,9 @@ fn show(checked: &Checked, name: &str) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
     writeln!(out, "keys.{name}  {}", file.path().display())?;
     out.write_all(output::aligned(&versions(&ring), 2).as_bytes())?;
-    for entity in checked.entities.iter().filter(|entity| entity.public.as_ref().and_then(|form| form.key()) == Some(name)) {
+    for entity in
+        checked.entities.iter().filter(|entity| entity.public.as_ref().and_then(|form| form.key()) == Some(name))
+    {
         let form = entity.public.as_ref().map_or("", |form| form.name());
         let turns = entity.public.as_ref().is_some_and(|form| form.rotates());
         writeln!(out, "  {} ({form}){}", entity.name, if turns { "" } else { ": its key can never change" })?;
@@ -91,7 +96,10 @@ fn versions(ring: &Keyring) -> Vec<(String, String)> {
                 })
                 .collect();
             owns.extend(
-                ring.reissues().iter().filter(|next| next.version == version).map(|next| format!("in place of {}", next.old)),
+                ring.reissues()
+                    .iter()
+                    .filter(|next| next.version == version)
+                    .map(|next| format!("in place of {}", next.old)),
             );
             if owns.is_empty() {
                 owns.push(if version == 1 { "from the beginning".to_owned() } else { "owns nothing yet".to_owned() });

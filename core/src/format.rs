@@ -141,7 +141,10 @@ mod tests {
         assert_eq!(one.to_string().parse::<Format>().ok(), Some(one.clone()));
         let other = Format::of("snowflake").with("epoch_ms", 6).with("layout", "time:41 = odd").with("text", "base62");
         let told = one.agrees_with(&other, "events").unwrap_err().to_string();
-        assert!(told.contains("entities.events") && told.contains("epoch_ms is 5 in the config and 6 in the store"), "{told}");
+        assert!(
+            told.contains("entities.events") && told.contains("epoch_ms is 5 in the config and 6 in the store"),
+            "{told}"
+        );
         assert!(told.contains("text is (none) in the config and base62 in the store"), "{told}");
         assert!(!told.contains("layout"), "{told}");
         let grown = one.clone().growing("stage.1", "b");

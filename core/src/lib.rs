@@ -58,6 +58,6 @@ pub use format::{Format, FormatStore};
 pub use lease::{
     Fence, Grant, Holder, Lease, LeaseRow, LeaseStore, LeaseTerms, Leased, PoolLimits, WorkerChoice, WorkerPool,
 };
-pub use range::{IdRange, IdempotencyKey, RangeStore, Sequence, SequenceRow, RANGE_END};
+pub use range::{IdRange, IdempotencyKey, RANGE_END, RangeStore, Sequence, SequenceRow};
 pub use scheme::{AnyScheme, IdScheme, Order, SchemeInfo};
 pub use token::{TokenRow, TokenState, TokenStore};

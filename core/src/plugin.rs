@@ -9,8 +9,8 @@ use std::{fmt, ops::Range, sync::Arc};
 use async_trait::async_trait;
 
 use crate::{
-    AnyScheme, Clock, Format, FormatStore, LeaseStore, Leased, RangeStore, ReadyError, SchemeInfo, Sequence, StoreError,
-    TokenStore, WorkerChoice,
+    AnyScheme, Clock, Format, FormatStore, LeaseStore, Leased, RangeStore, ReadyError, SchemeInfo, Sequence,
+    StoreError, TokenStore, WorkerChoice,
 };
 
 /// Adds schemes and stores to a registry: `builder.plugin::<MyPlugin>()`.
@@ -526,7 +526,10 @@ impl<'a> Settings<'a> {
         let text = self.text(key)?;
         let parsed = parse_duration_ms(text);
         if parsed.is_none() {
-            self.refuse(key, format!("{text:?} is not a duration: write a whole number and ms, s, m, h or d, such as \"10ms\""));
+            self.refuse(
+                key,
+                format!("{text:?} is not a duration: write a whole number and ms, s, m, h or d, such as \"10ms\""),
+            );
         }
         parsed
     }

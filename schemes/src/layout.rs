@@ -115,16 +115,58 @@ const OWN_EPOCH_MS: u64 = 1_767_225_600_000;
 
 /// The presets. Epochs and widths of the first two groups are those their owners published.
 pub const PRESETS: [Preset; 7] = [
-    preset("twitter", [(Part::Time, 41), (Part::Worker, 10), (Part::Sequence, 12)], 5, TimeUnit::Millisecond, 1_288_834_974_657),
-    preset("sonyflake", [(Part::Time, 39), (Part::Sequence, 8), (Part::Worker, 16)], 0, TimeUnit::Centisecond, 1_409_529_600_000),
-    preset("region-2-8", [(Part::Time, 41), (Part::Worker, 10), (Part::Sequence, 12)], 2, TimeUnit::Millisecond, OWN_EPOCH_MS),
+    preset(
+        "twitter",
+        [(Part::Time, 41), (Part::Worker, 10), (Part::Sequence, 12)],
+        5,
+        TimeUnit::Millisecond,
+        1_288_834_974_657,
+    ),
+    preset(
+        "sonyflake",
+        [(Part::Time, 39), (Part::Sequence, 8), (Part::Worker, 16)],
+        0,
+        TimeUnit::Centisecond,
+        1_409_529_600_000,
+    ),
+    preset(
+        "region-2-8",
+        [(Part::Time, 41), (Part::Worker, 10), (Part::Sequence, 12)],
+        2,
+        TimeUnit::Millisecond,
+        OWN_EPOCH_MS,
+    ),
     preset("js53", [(Part::Time, 32), (Part::Worker, 8), (Part::Sequence, 13)], 0, TimeUnit::Second, OWN_EPOCH_MS),
-    read_only(preset("discord", [(Part::Time, 42), (Part::Worker, 10), (Part::Sequence, 12)], 5, TimeUnit::Millisecond, 1_420_070_400_000)),
-    read_only(preset("instagram", [(Part::Time, 41), (Part::Worker, 13), (Part::Sequence, 10)], 0, TimeUnit::Millisecond, 1_314_220_021_721)),
-    read_only(preset("mastodon", [(Part::Time, 48), (Part::Worker, 0), (Part::Sequence, 16)], 0, TimeUnit::Millisecond, 0)),
+    read_only(preset(
+        "discord",
+        [(Part::Time, 42), (Part::Worker, 10), (Part::Sequence, 12)],
+        5,
+        TimeUnit::Millisecond,
+        1_420_070_400_000,
+    )),
+    read_only(preset(
+        "instagram",
+        [(Part::Time, 41), (Part::Worker, 13), (Part::Sequence, 10)],
+        0,
+        TimeUnit::Millisecond,
+        1_314_220_021_721,
+    )),
+    read_only(preset(
+        "mastodon",
+        [(Part::Time, 48), (Part::Worker, 0), (Part::Sequence, 16)],
+        0,
+        TimeUnit::Millisecond,
+        0,
+    )),
 ];
 
-const fn preset(name: &'static str, parts: [(Part, u32); 3], region_bits: u32, unit: TimeUnit, epoch_ms: u64) -> Preset {
+const fn preset(
+    name: &'static str,
+    parts: [(Part, u32); 3],
+    region_bits: u32,
+    unit: TimeUnit,
+    epoch_ms: u64,
+) -> Preset {
     Preset { name, layout: Layout { parts, region_bits, unit }, epoch_ms, mintable: true }
 }
 
@@ -287,7 +329,9 @@ impl Layout {
         for (part, width) in self.parts.into_iter().filter(|(_, width)| *width > 0) {
             match part {
                 Part::Time => fields.push(Field::new("time", Role::Time, width, u128::from(found.time))),
-                Part::Sequence => fields.push(Field::new("sequence", Role::Sequence, width, u128::from(found.sequence))),
+                Part::Sequence => {
+                    fields.push(Field::new("sequence", Role::Sequence, width, u128::from(found.sequence)))
+                }
                 Part::Worker => {
                     if self.region_bits > 0 {
                         let region = u128::from(shr(found.worker, worker_low));
@@ -351,7 +395,10 @@ mod tests {
         assert!(told(Layout::new(u32::MAX, 10, 13)).contains("63 at most"));
         assert!(Layout::new(41, 14, 8).is_ok());
         for (time, worker, sequence) in [(0, 10, 12), (41, 0, 12), (41, 10, 0), (49, 5, 5), (20, 32, 4)] {
-            assert!(matches!(Layout::new(time, worker, sequence), Err(LayoutError::Width { .. })), "{time}/{worker}/{sequence}");
+            assert!(
+                matches!(Layout::new(time, worker, sequence), Err(LayoutError::Width { .. })),
+                "{time}/{worker}/{sequence}"
+            );
         }
         let twice = [(Part::Time, 41), (Part::Time, 10), (Part::Sequence, 12)];
         assert!(matches!(Layout::of(twice, 0, TimeUnit::Millisecond), Err(LayoutError::Fields(_))));
@@ -362,7 +409,9 @@ mod tests {
     #[test]
     fn every_layout_joins_and_splits_at_its_edges() {
         let mut layouts: Vec<Layout> = PRESETS.iter().map(|preset| preset.layout).collect();
-        layouts.push(Layout::of([(Part::Sequence, 7), (Part::Time, 40), (Part::Worker, 16)], 3, TimeUnit::Second).unwrap());
+        layouts.push(
+            Layout::of([(Part::Sequence, 7), (Part::Time, 40), (Part::Worker, 16)], 3, TimeUnit::Second).unwrap(),
+        );
         for layout in layouts {
             let [time, worker, sequence] = [Part::Time, Part::Worker, Part::Sequence].map(|part| layout.max(part));
             for parts in [

@@ -17,7 +17,8 @@ use std::{
 
 use async_trait::async_trait;
 use mintage_core::{
-    Anatomy, Bits, Clock, IdScheme, Leased, MintError, Order, ParseError, ReadyError, SchemeInfo, StoreError, SystemClock,
+    Anatomy, Bits, Clock, IdScheme, Leased, MintError, Order, ParseError, ReadyError, SchemeInfo, StoreError,
+    SystemClock,
 };
 use tokio::sync::Notify;
 
@@ -249,7 +250,9 @@ impl<C: Clock> Snowflake<C> {
         match refusal {
             Refusal::Stopped if self.closed.load(Ordering::Acquire) => MintError::Closed,
             Refusal::Stopped => MintError::LeaseLapsed,
-            Refusal::Ended if self.bound.load(Ordering::Acquire) > self.reader.layout.max(Part::Time) => MintError::Spent,
+            Refusal::Ended if self.bound.load(Ordering::Acquire) > self.reader.layout.max(Part::Time) => {
+                MintError::Spent
+            }
             Refusal::Ended => MintError::LeaseLapsed,
             Refusal::Full { units } => exhausted(units * unit_ms),
             // Ahead of the clock before the first id, because the window has not begun: that is no step.
@@ -420,7 +423,8 @@ impl<C: Clock> Leased for Snowflake<C> {
         tenure.before = before;
         let (unit, sequence) = self.timeline.split(before);
         let first_unused = if sequence == 0 { unit } else { unit + 1 };
-        (before > self.began.load(Ordering::Acquire)).then(|| self.reader.epoch_ms + first_unused * self.reader.layout.unit().ms())
+        (before > self.began.load(Ordering::Acquire))
+            .then(|| self.reader.epoch_ms + first_unused * self.reader.layout.unit().ms())
     }
 
     fn shut(&self) {

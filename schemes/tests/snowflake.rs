@@ -175,8 +175,7 @@ fn a_worker_that_does_not_fit_mints_nothing() {
 #[test]
 fn windows_bound_every_unit_of_every_layout() {
     for unit in [TimeUnit::Millisecond, TimeUnit::Centisecond, TimeUnit::Second] {
-        let layout =
-            Layout::of([(Part::Time, 40), (Part::Sequence, 4), (Part::Worker, 10)], 0, unit).unwrap();
+        let layout = Layout::of([(Part::Time, 40), (Part::Sequence, 4), (Part::Worker, 10)], 0, unit).unwrap();
         let reader = SnowflakeReader::new(layout, EPOCH_MS + 3);
         let clock = ManualClock::at(T);
         let drift = settings(|s| s.max_drift_ms = 3 * unit.ms());
@@ -263,7 +262,11 @@ fn second_units_refuse_when_full() {
 #[test]
 fn settings_that_contradict_the_layout_are_refused() {
     let js53 = Preset::named("js53").unwrap();
-    let refused = Snowflake::new(SnowflakeReader::new(js53.layout, js53.epoch_ms), SnowflakeSettings::default(), ManualClock::at(T));
+    let refused = Snowflake::new(
+        SnowflakeReader::new(js53.layout, js53.epoch_ms),
+        SnowflakeSettings::default(),
+        ManualClock::at(T),
+    );
     assert!(refused.unwrap_err().contains("max_drift of 10 ms is less than one time unit of 1000 ms"));
     for preset in PRESETS.iter().filter(|preset| !preset.mintable) {
         let drift = settings(|s| s.max_drift_ms = 1000);
@@ -318,7 +321,8 @@ fn ranges_of_time() {
     assert_eq!(reader.range_at(0, i64::MAX).map(|(_, last)| last), Some(i64::MAX as u64));
     assert_eq!(reader.range_at(reader.runs_out().unwrap() + 1, i64::MAX), None);
     assert_eq!(reader.range_at(5, 4), None);
-    let odd = Layout::of([(Part::Worker, 10), (Part::Time, 41), (Part::Sequence, 12)], 0, TimeUnit::Millisecond).unwrap();
+    let odd =
+        Layout::of([(Part::Worker, 10), (Part::Time, 41), (Part::Sequence, 12)], 0, TimeUnit::Millisecond).unwrap();
     assert_eq!(SnowflakeReader::new(odd, EPOCH_MS).range_at(T as i64, T as i64), None);
 }
 

@@ -18,7 +18,11 @@ const CLOCK_KEYS: &[Key] = &[
         kind: KeyKind::Choice(ON_STEP),
         about: "When the clock is further back than max_drift: borrow follows it, refuse stops.",
     },
-    Key { name: "max_drift", kind: KeyKind::Duration, about: "How far the clock may step back while ids still ascend." },
+    Key {
+        name: "max_drift",
+        kind: KeyKind::Duration,
+        about: "How far the clock may step back while ids still ascend.",
+    },
 ];
 const ON_STEP: &[&str] = &["borrow", "refuse"];
 const ORDERS: &[&str] = &["strict", "time"];
@@ -202,9 +206,10 @@ impl SchemePlan for Plan {
         facts.push(match (family.unit_ms, self.choice.order) {
             (None, _) => Fact::new("order", "none: new rows land all over the index"),
             (_, RandomOrder::Time) => Fact::new("order", "by time; within one time unit by chance"),
-            (_, _) if self.choice.on_step == RandomStep::Refuse => {
-                Fact::new("order", format!("strictly ascending per process; refuses while the clock is more than {drift_s} s back"))
-            }
+            (_, _) if self.choice.on_step == RandomStep::Refuse => Fact::new(
+                "order",
+                format!("strictly ascending per process; refuses while the clock is more than {drift_s} s back"),
+            ),
             _ => Fact::new(
                 "order",
                 format!("strictly ascending per process, except when the clock steps back by more than {drift_s} s"),
@@ -237,13 +242,18 @@ impl fmt::Debug for Family {
 /// The odds of one collision in a year of a million ids a second, by the birthday bound: pairs that share a time unit, over
 /// the number of tails.
 fn odds(family: &Family, order: RandomOrder) -> String {
-    let told = |bits: i32| format!("one collision in a year of a million ids a second: {}", one_in(collisions_a_year(family, bits)));
+    let told = |bits: i32| {
+        format!("one collision in a year of a million ids a second: {}", one_in(collisions_a_year(family, bits)))
+    };
     let full = format!("{} ({} random bits)", told(family.random_bits), family.random_bits);
     if family.guard_bits == 0 || order == RandomOrder::Time {
         return full;
     }
     let strict = one_in(collisions_a_year(family, family.random_bits - family.guard_bits));
-    format!("{full}; strict order leaves {} of them free at the start of a unit: at worst {strict}", family.random_bits - family.guard_bits)
+    format!(
+        "{full}; strict order leaves {} of them free at the start of a unit: at worst {strict}",
+        family.random_bits - family.guard_bits
+    )
 }
 
 fn collisions_a_year(family: &Family, bits: i32) -> f64 {
@@ -277,7 +287,8 @@ mod tests {
 
     #[test]
     fn odds_are_those_of_the_birthday_bound() {
-        let told: Vec<String> = ALL.iter().map(|family| one_in(collisions_a_year(&family.0, family.0.random_bits))).collect();
+        let told: Vec<String> =
+            ALL.iter().map(|family| one_in(collisions_a_year(&family.0, family.0.random_bits))).collect();
         assert_eq!(told, ["1 in 1.2 million", "1 in 77 million", "about 1 in 10^19", "about 1 in 10^10"]);
     }
 }

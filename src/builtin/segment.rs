@@ -16,10 +16,22 @@ const RANGE_MAX: i64 = 1_000_000_000;
 const INITIAL_RANGES_MAX: i64 = SegmentSettings::INITIAL_RANGES_MAX as i64;
 
 const KEYS: &[Key] = &[
-    Key { name: "sequence", kind: KeyKind::Text, about: "Name of the counter in the store; the entity's name by default." },
-    Key { name: "start", kind: KeyKind::Integer(0, i64::MAX), about: "First number. Used once, when the sequence is made." },
+    Key {
+        name: "sequence",
+        kind: KeyKind::Text,
+        about: "Name of the counter in the store; the entity's name by default.",
+    },
+    Key {
+        name: "start",
+        kind: KeyKind::Integer(0, i64::MAX),
+        about: "First number. Used once, when the sequence is made.",
+    },
     Key { name: "range", kind: KeyKind::Integer(1, RANGE_MAX), about: "Numbers fetched in one trip to the store." },
-    Key { name: "refill_at", kind: KeyKind::Fraction(0.0, 1.0), about: "Fetch the standby range when this fraction is left." },
+    Key {
+        name: "refill_at",
+        kind: KeyKind::Fraction(0.0, 1.0),
+        about: "Fetch the standby range when this fraction is left.",
+    },
     Key { name: "initial_ranges", kind: KeyKind::Integer(1, INITIAL_RANGES_MAX), about: "Ranges fetched at start." },
     TEXT_KEY,
 ];
@@ -60,7 +72,10 @@ impl SchemeFactory for SegmentFactory {
         }
         let start = settings.integer("start", 0..=i64::MAX).unwrap_or(1);
         if matches!(settings.get("range").map(|setting| &setting.value), Some(Value::Table(_))) {
-            settings.refuse("range", "sizing by { min, max, target } is not in this version yet: write a number such as range = 1000");
+            settings.refuse(
+                "range",
+                "sizing by { min, max, target } is not in this version yet: write a number such as range = 1000",
+            );
         }
         let mut chosen = SegmentSettings::default();
         let (mut range_len, mut refill_at) = (SegmentSettings::RANGE_LEN, SegmentSettings::REFILL_AT);
@@ -127,19 +142,27 @@ impl SchemePlan for Plan {
             Fact::new("capacity", format!("from {} to 9223372036854775807", self.sequence.start)),
             Fact::new(
                 "ranges",
-                format!("one trip to the store per {len} numbers; the next range is fetched when {left} of them are left"),
+                format!(
+                    "one trip to the store per {len} numbers; the next range is fetched when {left} of them are left"
+                ),
             ),
             Fact::new("gaps", format!("a crash loses at most {} numbers, a clean end none", u64::from(len) * 2)),
             Fact::new("order", "ascending per process; between processes by the range"),
             Fact::new("uniqueness", "by construction: the store hands out each range once"),
-            Fact::new("leaks", "shows how many there are: two of them tell the volume in between. Do not show it outside as it is"),
+            Fact::new(
+                "leaks",
+                "shows how many there are: two of them tell the volume in between. Do not show it outside as it is",
+            ),
             storage_fact(8, 21.4),
         ]
     }
 
     async fn open(&self, site: Site) -> Result<Opened, ReadyError> {
         let Some(ranges) = site.ranges else {
-            return Err(ReadyError::with_source(MintError::Closed, "the store of this entity keeps no ranges: choose another"));
+            return Err(ReadyError::with_source(
+                MintError::Closed,
+                "the store of this entity keeps no ranges: choose another",
+            ));
         };
         let mut settings = self.settings;
         if let Some(count) = site.once.and_then(NonZeroU32::new) {

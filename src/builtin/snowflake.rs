@@ -26,7 +26,11 @@ const LAYOUT_KEYS: &[Key] = &[
     Key { name: "time", kind: KeyKind::Integer(1, 48), about: "Bits of the time field." },
     Key { name: "worker", kind: KeyKind::Integer(1, 31), about: "Bits of the worker field, region included." },
     Key { name: "sequence", kind: KeyKind::Integer(1, 61), about: "Bits of the sequence within one time unit." },
-    Key { name: "region", kind: KeyKind::Integer(0, 31), about: "Leading bits of the worker field that name the region." },
+    Key {
+        name: "region",
+        kind: KeyKind::Integer(0, 31),
+        about: "Leading bits of the worker field that name the region.",
+    },
     Key { name: "unit", kind: KeyKind::Choice(UNITS), about: "Length of one step of the time field." },
     Key { name: "fields", kind: KeyKind::Texts, about: "time, worker and sequence in the order of their bits." },
 ];
@@ -35,7 +39,11 @@ const MINTABLE: &[&str] = &["twitter", "sonyflake", "region-2-8", "js53"];
 
 const WORKER_KEYS: &[Key] = &[
     Key { name: "pool", kind: KeyKind::Text, about: "The [workers.X] that leases worker ids." },
-    Key { name: "id", kind: KeyKind::Integer(0, 2_147_483_647), about: "Insist on this worker id; it is leased all the same." },
+    Key {
+        name: "id",
+        kind: KeyKind::Integer(0, 2_147_483_647),
+        about: "Insist on this worker id; it is leased all the same.",
+    },
 ];
 const CLOCK_KEYS: &[Key] = &[
     Key { name: "on_step", kind: KeyKind::Choice(ON_STEP), about: "What to do when the clock steps back." },
@@ -56,7 +64,11 @@ const KEYS: &[Key] = &[
     },
     Key { name: "worker", kind: KeyKind::Table(WORKER_KEYS), about: "Where the worker id comes from." },
     Key { name: "clock", kind: KeyKind::Table(CLOCK_KEYS), about: "What to do when the clock misbehaves." },
-    Key { name: "sequence_start", kind: KeyKind::Choice(&["zero", "random"]), about: "Where the sequence starts in each unit." },
+    Key {
+        name: "sequence_start",
+        kind: KeyKind::Choice(&["zero", "random"]),
+        about: "Where the sequence starts in each unit.",
+    },
     Key { name: "order", kind: KeyKind::Choice(&["strict"]), about: "Ascending per minter." },
     Key { name: "allow", kind: KeyKind::Texts, about: "Checks to pass over by name: short-life." },
     TEXT_KEY,
@@ -149,20 +161,27 @@ impl SchemePlan for Plan {
         let workers = layout.max(Part::Worker) + 1;
         let end_ms = mintage_core::IdScheme::runs_out(&self.reader).unwrap_or(i64::MAX);
         let left_years = (end_ms - i64::try_from(now_ms).unwrap_or(0)) / YEAR_MS;
-        let life = Fact::new("life", format!("lasts until {}, {left_years} years from now", time::day(end_ms))).at(end_ms);
+        let life =
+            Fact::new("life", format!("lasts until {}, {left_years} years from now", time::day(end_ms))).at(end_ms);
         let mut facts = vec![
             Fact::new("layout", format!("{layout}, {} bits", layout.bits())),
             Fact::new("capacity", format!("{} workers × {} ids/s", spaced(workers), spaced(per_second))),
             if left_years * YEAR_MS < LIFE_MS_WISE { life.warn() } else { life },
             Fact::new("order", "strictly ascending per process; between processes by time unit"),
-            Fact::new("uniqueness", "by construction: one worker id is leased to one process for one window of time at a time"),
+            Fact::new(
+                "uniqueness",
+                "by construction: one worker id is leased to one process for one window of time at a time",
+            ),
             Fact::new("leaks", "shows when it was made, by which worker, and how many came before it in the same unit"),
             storage_fact(8, 21.4),
         ];
         if layout.bits() <= 53 {
             facts.push(Fact::new("javascript", "53 bits: exact as a JavaScript number"));
         } else {
-            facts.push(Fact::new("javascript", "above 53 bits: send it as a string, a JavaScript number would round it"));
+            facts.push(Fact::new(
+                "javascript",
+                "above 53 bits: send it as a string, a JavaScript number would round it",
+            ));
         }
         facts
     }
@@ -181,7 +200,10 @@ fn layout_and_epoch(settings: &mut Settings<'_>) -> Option<(Layout, u64)> {
     let epoch_ms = epoch(settings);
     let named = match settings.get("layout").map(|setting| &setting.value) {
         None => {
-            settings.refuse("layout", "missing: write layout = { time = 41, worker = 10, sequence = 12 }, or the name of a preset");
+            settings.refuse(
+                "layout",
+                "missing: write layout = { time = 41, worker = 10, sequence = 12 }, or the name of a preset",
+            );
             return None;
         }
         Some(Value::Text(name)) => Some(name.clone()),
@@ -205,13 +227,17 @@ fn layout_and_epoch(settings: &mut Settings<'_>) -> Option<(Layout, u64)> {
     if !preset.mintable {
         settings.refuse(
             "layout",
-            format!("{name} ids have 64 bits and can only be read, by `mintage inspect`; to mint, choose one of {}", MINTABLE.join(", ")),
+            format!(
+                "{name} ids have 64 bits and can only be read, by `mintage inspect`; to mint, choose one of {}",
+                MINTABLE.join(", ")
+            ),
         );
         return None;
     }
     if settings.has("epoch") && epoch_ms != Some(preset.epoch_ms) {
         let own = time::rfc3339(i64::try_from(preset.epoch_ms).unwrap_or(i64::MAX), 1);
-        settings.refuse("epoch", format!("the preset {name} counts from {own}: remove this line, or write the layout out"));
+        settings
+            .refuse("epoch", format!("the preset {name} counts from {own}: remove this line, or write the layout out"));
         return None;
     }
     Some((preset.layout, preset.epoch_ms))
@@ -221,7 +247,11 @@ fn epoch(settings: &mut Settings<'_>) -> Option<u64> {
     let text = match &settings.get("epoch")?.value {
         Value::Text(text) | Value::Time(text) => text.clone(),
         Value::Integer(number) => {
-            let (unit, unix_ms) = if *number < LOOKS_LIKE_SECONDS_MS { ("seconds", number.saturating_mul(1000)) } else { ("milliseconds", *number) };
+            let (unit, unix_ms) = if *number < LOOKS_LIKE_SECONDS_MS {
+                ("seconds", number.saturating_mul(1000))
+            } else {
+                ("milliseconds", *number)
+            };
             let meant = time::rfc3339(unix_ms, 1);
             settings.refuse("epoch", format!("{number} looks like Unix {unit}: write the time, epoch = \"{meant}\""));
             return None;
@@ -312,14 +342,18 @@ fn life(settings: &mut Settings<'_>, reader: &SnowflakeReader) {
     let end = time::rfc3339(end_ms, 1);
     let left_ms = end_ms.saturating_sub(now_ms);
     if left_ms <= 0 {
-        settings.refuse("layout", format!("its time field was used up on {end}: choose a later epoch, or more time bits"));
+        settings
+            .refuse("layout", format!("its time field was used up on {end}: choose a later epoch, or more time bits"));
     } else if left_ms < LIFE_MS_MIN && !short_life_allowed {
         settings.refuse(
             "layout",
             format!("ends on {end}, within two years: give it more time bits or a later epoch, or write allow = [\"short-life\"]"),
         );
     } else if left_ms < LIFE_MS_WISE {
-        settings.warn("layout", format!("ends on {end}, in less than 50 years: more time bits, or a later epoch, last longer"));
+        settings.warn(
+            "layout",
+            format!("ends on {end}, in less than 50 years: more time bits, or a later epoch, last longer"),
+        );
     }
 }
 
@@ -352,7 +386,9 @@ fn clock_settings(settings: &mut Settings<'_>) -> SnowflakeSettings {
 /// The unit as written, whether in a layout table or behind a preset.
 fn unit_text(settings: &Settings<'_>) -> Option<&'static str> {
     match &settings.get("layout")?.value {
-        Value::Text(name) => Preset::named(name).ok().filter(|preset| preset.layout.unit() == TimeUnit::Second).map(|_| "1s"),
+        Value::Text(name) => {
+            Preset::named(name).ok().filter(|preset| preset.layout.unit() == TimeUnit::Second).map(|_| "1s")
+        }
         Value::Table(table) => {
             let unit = table.iter().find(|(name, _)| name == "unit").map(|(_, setting)| &setting.value);
             matches!(unit, Some(Value::Text(text)) if text == "1s").then_some("1s")
@@ -363,7 +399,10 @@ fn unit_text(settings: &Settings<'_>) -> Option<&'static str> {
 
 fn worker(settings: &mut Settings<'_>) -> Option<(String, WorkerChoice)> {
     if !settings.has("worker") {
-        settings.refuse("worker", "missing: write worker = { pool = \"main\" }, with a [workers.main] that leases worker ids");
+        settings.refuse(
+            "worker",
+            "missing: write worker = { pool = \"main\" }, with a [workers.main] that leases worker ids",
+        );
         return None;
     }
     let mut table = settings.table("worker")?;

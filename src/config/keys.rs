@@ -61,7 +61,11 @@ pub(super) const TOKENS: &[Key] = &[
     key("scheme", KeyKind::Text, "How its ids are made."),
     key("store", KeyKind::Text, "The store that keeps the hashes; may be left out where there is only one."),
     key("prefix", KeyKind::Text, "What its tokens begin with: company, kind and `_`, such as acme_pat_."),
-    key("expires", KeyKind::Duration, "How long a token is accepted, unless it is issued otherwise. Without it: for ever."),
+    key(
+        "expires",
+        KeyKind::Duration,
+        "How long a token is accepted, unless it is issued otherwise. Without it: for ever.",
+    ),
     key("scopes", KeyKind::Texts, "What its tokens may be issued for. Without it: any scope."),
 ];
 
@@ -247,9 +251,7 @@ pub(super) const BEARER_PREFIX: Grammar = Grammar {
     pattern: "^[a-z][a-z0-9]*(_[a-z][a-z0-9]*)+_$",
     length: 6..=33,
     words: "6 to 33 characters, company and kind in lower case and a `_` after each, such as acme_pat_",
-    letters_fit: |text| {
-        text.strip_suffix('_').is_some_and(|words| words.contains('_') && (PREFIX.letters_fit)(words))
-    },
+    letters_fit: |text| text.strip_suffix('_').is_some_and(|words| words.contains('_') && (PREFIX.letters_fit)(words)),
 };
 
 /// Scopes of bearer tokens.

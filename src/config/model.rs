@@ -144,7 +144,10 @@ impl TokensConfig {
             Fact::new("capacity", "secret tokens of 178 random bits"),
             if self.expires_ms.is_none() { life.warn() } else { life },
             Fact::new("scopes", scopes),
-            Fact::new("storage", format!("a SHA-256 hash a token in store {}; the token itself is nowhere", self.store)),
+            Fact::new(
+                "storage",
+                format!("a SHA-256 hash a token in store {}; the token itself is nowhere", self.store),
+            ),
             Fact::new("scanner", self.format.scanner_pattern()),
         ]
     }

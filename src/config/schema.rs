@@ -167,7 +167,9 @@ fn kind(kind: KeyKind) -> Value {
         KeyKind::Flag => json!({ "type": "boolean" }),
         KeyKind::Choice(choices) => json!({ "enum": choices }),
         KeyKind::Texts => json!({ "type": "array", "items": { "type": "string" } }),
-        KeyKind::Integers(least, most) => json!({ "type": "array", "items": self::kind(KeyKind::Integer(least, most)) }),
+        KeyKind::Integers(least, most) => {
+            json!({ "type": "array", "items": self::kind(KeyKind::Integer(least, most)) })
+        }
         KeyKind::Table(keys) => table(keys),
         KeyKind::Named(keys) => json!({ "type": "object", "additionalProperties": table(keys) }),
         KeyKind::Tables(keys) => json!({ "type": "array", "items": table(keys) }),

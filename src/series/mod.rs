@@ -24,8 +24,8 @@ use mintage_core::{
 use mintage_schemes::{Segment, SegmentSettings, fork::Birth};
 use tokio::sync::Mutex;
 
-pub use self::calendar::{Period, Restart};
 pub(crate) use self::calendar::Zone;
+pub use self::calendar::{Period, Restart};
 pub(crate) use self::template::Template;
 use self::{calendar::Day, template::Told};
 use crate::registry::Core;
@@ -163,7 +163,10 @@ impl Series {
 
 impl fmt::Debug for Series {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Series").field("name", &self.desk.name).field("format", &self.desk.format.text).finish_non_exhaustive()
+        f.debug_struct("Series")
+            .field("name", &self.desk.name)
+            .field("format", &self.desk.format.text)
+            .finish_non_exhaustive()
     }
 }
 
@@ -358,7 +361,11 @@ impl Desk {
     /// would repeat its numbers.
     async fn begin(&self, period: Period) -> Result<Open, SeriesError> {
         let sequence = Sequence::new(format!("{}{period}", sequence_prefix(&self.name)), self.format.start);
-        self.make(&sequence).await.map_err(|source| SeriesError::Period { series: self.name.clone(), period, source })?;
+        self.make(&sequence).await.map_err(|source| SeriesError::Period {
+            series: self.name.clone(),
+            period,
+            source,
+        })?;
         let settings = SegmentSettings::default().range_len(self.range_len).on_demand();
         let segment = Segment::open(Arc::clone(&self.ranges), sequence, settings).await?;
         Ok(Open { period, segment, full: false })

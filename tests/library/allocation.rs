@@ -97,7 +97,7 @@ async fn a_minter_known_at_run_time() {
 #[tokio::test]
 async fn a_batch() {
     fn nothing<B: IdBits>(name: &str, scheme: &dyn IdScheme<Bits = B>) {
-        let mut batch = vec![B::default(); IDS];
+        let mut batch = [B::default(); IDS];
         let mut filled = 0;
         let made = allocations(|| {
             while filled < IDS {

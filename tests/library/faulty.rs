@@ -37,8 +37,8 @@ pub(crate) enum Fault {
     Slow(u64),
     /// A broken store, to see whether a hunt finds it: every lease is on the first worker id of the block.
     OneWorkerForAll,
-    /// Another one: it forgets at every release what the window was used for.
-    ForgetsUse,
+    /// Another one: a claim's window begins now, whatever was granted before.
+    WindowsOverlap,
 }
 
 /// A call that changed something.
@@ -56,7 +56,7 @@ pub(crate) enum Call {
 #[derive(Debug)]
 pub(crate) struct Faulty {
     name: String,
-    inner: Memory,
+    inner: Arc<Memory>,
     fault: Mutex<Fault>,
     calls: Mutex<Vec<Call>>,
 }
@@ -64,10 +64,19 @@ pub(crate) struct Faulty {
 impl Faulty {
     /// An empty store whose time is `clock`. It is found by its [`url`](Self::url) as long as the tests run.
     pub(crate) fn new(clock: &ManualClock) -> Arc<Self> {
+        Self::before(Arc::new(Memory::new(Arc::new(clock.clone()))))
+    }
+
+    /// The same store over another line: its faults are those of one process.
+    pub(crate) fn line(&self) -> Arc<Self> {
+        Self::before(Arc::clone(&self.inner))
+    }
+
+    fn before(inner: Arc<Memory>) -> Arc<Self> {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let store = Arc::new(Self {
             name: COUNT.fetch_add(1, Ordering::Relaxed).to_string(),
-            inner: Memory::new(Arc::new(clock.clone())),
+            inner,
             fault: Mutex::new(Fault::None),
             calls: Mutex::default(),
         });
@@ -91,10 +100,13 @@ impl Faulty {
     /// Every lease granted so far, renewals included.
     pub(crate) fn leases_granted(&self) -> Vec<Lease> {
         let calls = self.calls();
-        calls.into_iter().filter_map(|call| match call {
-            Call::Acquire(lease) | Call::Renew(lease) => Some(lease),
-            _ => None,
-        }).collect()
+        calls
+            .into_iter()
+            .filter_map(|call| match call {
+                Call::Acquire(lease) | Call::Renew(lease) => Some(lease),
+                _ => None,
+            })
+            .collect()
     }
 
     /// How often a worker id was claimed.
@@ -181,8 +193,10 @@ impl LeaseStore for Faulty {
     ) -> Result<Lease, StoreError> {
         let call = self.inner.acquire(pool, which, holder, terms);
         let mut lease = self.perform("acquire", call, |lease| Some(Call::Acquire(lease.clone()))).await?;
-        if *locked(&self.fault) == Fault::OneWorkerForAll {
-            lease.worker = pool.block.start;
+        match *locked(&self.fault) {
+            Fault::OneWorkerForAll => lease.worker = pool.block.start,
+            Fault::WindowsOverlap => lease.window.start = lease.store_now_ms,
+            _ => {}
         }
         Ok(lease)
     }
@@ -194,9 +208,7 @@ impl LeaseStore for Faulty {
 
     async fn release(&self, lease: Lease, first_unused_ms: u64, terms: &LeaseTerms) -> Result<(), StoreError> {
         let worker = lease.worker;
-        let forgets = *locked(&self.fault) == Fault::ForgetsUse;
-        let kept_ms = if forgets { lease.window.start } else { first_unused_ms };
-        let call = self.inner.release(lease, kept_ms, terms);
+        let call = self.inner.release(lease, first_unused_ms, terms);
         self.perform("release", call, |()| Some(Call::Release { worker, first_unused_ms })).await
     }
 

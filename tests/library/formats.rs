@@ -20,7 +20,12 @@ const ORDERS: &str = "scheme = \"segment\"\nrange = 100";
 /// Each field that decides what an id means: entity, the lines as they were, as they are now, and the field as it is told.
 const CHANGES: &[(&str, &str, &str, &str)] = &[
     // B78: the ids of one epoch are those of another, a day later.
-    ("events", "2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z", "epoch_ms is 1767312000000 in the config and 1767225600000"),
+    (
+        "events",
+        "2026-01-01T00:00:00Z",
+        "2026-01-02T00:00:00Z",
+        "epoch_ms is 1767312000000 in the config and 1767225600000",
+    ),
     // B77: worker 1 of the one layout is worker 4 of the other.
     (
         "events",
@@ -36,9 +41,19 @@ const CHANGES: &[(&str, &str, &str, &str)] = &[
         "layout is time:41 sequence:12 worker:10",
     ),
     ("events", "sequence = 12 }", "sequence = 12, region = 2 }", "layout is "),
-    ("events", EVENTS, "scheme = \"snowflake\"\nlayout = \"twitter\"\nworker = { pool = \"main\" }", "epoch_ms is 1288834974657"),
+    (
+        "events",
+        EVENTS,
+        "scheme = \"snowflake\"\nlayout = \"twitter\"\nworker = { pool = \"main\" }",
+        "epoch_ms is 1288834974657",
+    ),
     ("events", "worker = {", "text = \"base62\"\nworker = {", "text is base62 in the config and decimal in the store"),
-    ("events", "{ pool = \"main\" }\n[entities.d", "{ pool = \"other\" }\n[entities.d", "pool is other in the config and main"),
+    (
+        "events",
+        "{ pool = \"main\" }\n[entities.d",
+        "{ pool = \"other\" }\n[entities.d",
+        "pool is other in the config and main",
+    ),
     ("orders", "range = 100", "range = 100\nstart = 5", "start is 5 in the config and 1 in the store"),
     ("orders", "range = 100", "sequence = \"invoices\"", "sequence is invoices in the config and orders in the store"),
     ("orders", "range = 100", "text = \"crockford\"", "text is crockford in the config and decimal in the store"),
@@ -113,7 +128,10 @@ async fn settings_of_operation_are_free() {
     let mut text = before(&store);
     let free = [
         ("range = 100", "range = 7\nrefill_at = 0.5\ninitial_ranges = 1"),
-        ("worker = { pool = \"main\" }", "worker = { pool = \"main\", id = 3 }\nclock = { max_drift = \"1s\", on_step = \"wait\" }"),
+        (
+            "worker = { pool = \"main\" }",
+            "worker = { pool = \"main\", id = 3 }\nclock = { max_drift = \"1s\", on_step = \"wait\" }",
+        ),
         ("scheme = \"ulid\"", "scheme = \"ulid\"\norder = \"time\""),
         ("lease = { quarantine = \"0s\" }", "lease = { quarantine = \"2s\", window = \"30s\" }"),
         ("[entities.tokens]\nscheme = \"uuidv4\"\n", ""),
@@ -157,7 +175,9 @@ async fn an_entity_stays_with_its_pool() {
 async fn building_again_goes_on_where_the_last_one_was() {
     let folder = tempfile::tempdir().unwrap();
     let clock = ManualClock::at(NOW_MS);
-    let build = async || Registry::builder().builtins().clock(clock.clone()).build(every_scheme_in(folder.path())).await.unwrap();
+    let build = async || {
+        Registry::builder().builtins().clock(clock.clone()).build(every_scheme_in(folder.path())).await.unwrap()
+    };
     let mut events = std::collections::HashSet::new();
     let mut orders = std::collections::HashSet::new();
     let mut running = build().await;
@@ -176,7 +196,11 @@ async fn building_again_goes_on_where_the_last_one_was() {
             }
         }
         // Some are closed, some are dropped as a crash would.
-        if round % 3 == 0 { drop(running) } else { running.close().await.unwrap() }
+        if round % 3 == 0 {
+            drop(running)
+        } else {
+            running.close().await.unwrap()
+        }
         running = reread;
     }
     running.close().await.unwrap();
@@ -188,7 +212,8 @@ async fn building_again_goes_on_where_the_last_one_was() {
 async fn clean_ends_leave_no_gap() {
     let folder = tempfile::tempdir().unwrap();
     let clock = ManualClock::at(NOW_MS);
-    let text = EVERY_SCHEME.replace("STORE", "sqlite:ids.db").replace("{ pool = \"main\" }", "{ pool = \"main\", id = 7 }");
+    let text =
+        EVERY_SCHEME.replace("STORE", "sqlite:ids.db").replace("{ pool = \"main\" }", "{ pool = \"main\", id = 7 }");
     let mut last = None;
     for round in 1..=8 {
         let builder = Registry::builder().builtins().clock(clock.clone());
@@ -263,10 +288,9 @@ async fn deleted_pools_are_a_store_that_went_back_in_time() {
     assert!(source.to_string().contains("pool main"), "{source}");
 
     // A new entity on the pool does not make it new: the one that is left out tells.
-    let text = EVERY_SCHEME.replace("STORE", "sqlite:ids.db").replace(
-        "[entities.documents]",
-        &format!("[entities.fresh]\n{EVENTS}\n[entities.documents]"),
-    );
+    let text = EVERY_SCHEME
+        .replace("STORE", "sqlite:ids.db")
+        .replace("[entities.documents]", &format!("[entities.fresh]\n{EVENTS}\n[entities.documents]"));
     let only = Registry::builder().builtins().clock(clock.clone()).only(["fresh"]);
     let BuildError::Store { source, .. } = only.build(config_in(folder.path(), &text)).await.unwrap_err() else {
         unreachable!()

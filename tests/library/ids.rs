@@ -7,7 +7,7 @@ use std::{
     fmt::{self, Debug},
 };
 
-use mintage::{Entity, Id, Kind, entity};
+use mintage::{Entity, Id, Kind};
 use mintage_core::ParseError;
 use serde::{
     Deserialize, Deserializer, Serialize,
@@ -172,7 +172,9 @@ fn there_and_back<E: Entity>(text: &str) {
 /// B123, B124: what a reader with 53 bits would round, and two that it would take for one.
 #[test]
 fn json_keeps_every_digit() {
-    for text in ["1253261109769874438", "675127116845989888", "800356270543470622", "68267599263309459", "68267599263309460"] {
+    for text in
+        ["1253261109769874438", "675127116845989888", "800356270543470622", "68267599263309459", "68267599263309460"]
+    {
         let body = serde_json::to_string(&Raw(id::<Event>(text))).unwrap();
         assert_eq!(body, format!("\"{text}\""));
         assert_eq!(serde_json::from_str::<Raw<Event>>(&body).unwrap().0, id(text));
@@ -190,16 +192,23 @@ fn json_takes_nothing_else() {
         assert!(read::<Document>(value.clone()).is_err(), "{value} as Ulid");
         assert!(read::<Upload>(value.clone()).is_err(), "{value} as Ksuid");
     };
-    for value in [json!(738529527931269425_u64), json!(0), json!(-1), json!(1.0), json!(1e15), json!(null), json!(true)] {
+    for value in [json!(738529527931269425_u64), json!(0), json!(-1), json!(1.0), json!(1e15), json!(null), json!(true)]
+    {
         wrong(value);
     }
-    for value in [json!([1]), json!({"id": "1"}), json!([0x77, 0x45]), json!(""), json!(" 1"), json!("1 "), json!("+1")] {
+    for value in [json!([1]), json!({"id": "1"}), json!([0x77, 0x45]), json!(""), json!(" 1"), json!("1 "), json!("+1")]
+    {
         wrong(value);
     }
     for text in ["01", "1_000", "1e3", "0x1", "１", "-1", "9223372036854775808", "18446744073709551615"] {
         assert!(read::<Order>(json!(text)).is_err(), "{text}");
     }
-    for text in ["{017f22e2-79b0-7cc3-98c4-dc0c0c07398f}", "017f22e279b07cc398c4dc0c0c07398f", ULID, "urn:uuid:017f22e2-79b0-7cc3-98c4-dc0c0c07398f"] {
+    for text in [
+        "{017f22e2-79b0-7cc3-98c4-dc0c0c07398f}",
+        "017f22e279b07cc398c4dc0c0c07398f",
+        ULID,
+        "urn:uuid:017f22e2-79b0-7cc3-98c4-dc0c0c07398f",
+    ] {
         assert!(read::<User>(json!(text)).is_err(), "{text}");
     }
     for text in ["8ZZZZZZZZZZZZZZZZZZZZZZZZZ", "01ARZ3NDEKTSV4RRFFQ69G5FAU", V7, "01ARZ3NDEKTSV4RRFFQ69G5FA"] {
@@ -276,7 +285,7 @@ enum FlatInTag<E: Entity> {
 }
 
 /// Every combination, through JSON: what it becomes, that a string is read back, and that anything else is refused.
-fn inside_json<E: Entity, T: Serialize + DeserializeOwned + Debug + PartialEq>(
+fn inside_json<T: Serialize + DeserializeOwned + Debug + PartialEq>(
     name: &str,
     whole: T,
     text: &str,
@@ -308,13 +317,13 @@ fn inside<E: Entity>(text: &str, numbers: bool) {
     let row = || Row { id: id::<E>(text) };
     let flat = || Flat { r#type: "x".to_owned(), row: row() };
     let beside = |id: Value| json!({"type": "x", "id": id});
-    inside_json::<E, _>("struct", row(), text, |id| json!({"id": id}));
-    inside_json::<E, _>("flatten", flat(), text, beside);
-    inside_json::<E, _>("tag", Tagged::X(row()), text, beside);
-    inside_json::<E, _>("adjacent", Adjacent::X(row()), text, |id| json!({"type": "x", "content": {"id": id}}));
-    inside_json::<E, _>("untagged", Untagged::Row(row()), text, |id| json!({"id": id}));
-    inside_json::<E, _>("flatten in untagged", Untagged::Whole(flat()), text, beside);
-    inside_json::<E, _>("flatten in tag", FlatInTag::X { row: row() }, text, beside);
+    inside_json("struct", row(), text, |id| json!({"id": id}));
+    inside_json("flatten", flat(), text, beside);
+    inside_json("tag", Tagged::X(row()), text, beside);
+    inside_json("adjacent", Adjacent::X(row()), text, |id| json!({"type": "x", "content": {"id": id}}));
+    inside_json("untagged", Untagged::Row(row()), text, |id| json!({"id": id}));
+    inside_json("flatten in untagged", Untagged::Whole(flat()), text, beside);
+    inside_json("flatten in tag", FlatInTag::X { row: row() }, text, beside);
 
     // There serde buffers the value and forgets which format it came from, so a number may be JSON's as well.
     inside_cbor("struct", &row(), true);
@@ -377,7 +386,9 @@ fn formats_without_a_type_for_bytes_or_signs() {
     assert!(read::<Order>(vec![1; 16]).is_err(), "bytes as a number");
 
     let signed = |number: i64| {
-        mintage::raw::deserialize::<Order, _>(Binary(de::IntoDeserializer::<de::value::Error>::into_deserializer(number)))
+        mintage::raw::deserialize::<Order, _>(Binary(de::IntoDeserializer::<de::value::Error>::into_deserializer(
+            number,
+        )))
     };
     assert_eq!(signed(i64::MAX), Ok(id("9223372036854775807")));
     assert!(signed(-1).unwrap_err().to_string().contains("negative"));

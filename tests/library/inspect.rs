@@ -114,7 +114,12 @@ fn other_layouts() {
 
     let text = EVERY_SCHEME.replace("STORE", "memory:").replace("2026-01-01T00:00:00Z", "1970-01-01T00:00:00Z");
     let builder = builder(NOW_MS, Path::new("nowhere"));
-    let checked = builder.check(&config_in(Path::new("."), &text.replace("sequence = 12 }", "sequence = 12 }\nallow = [\"short-life\"]"))).unwrap();
+    let checked = builder
+        .check(&config_in(
+            Path::new("."),
+            &text.replace("sequence = 12 }", "sequence = 12 }\nallow = [\"short-life\"]"),
+        ))
+        .unwrap();
     let inspection = builder.inspector(&checked).inspect("7102577116159582209");
     assert_eq!(best(&inspection), of("events", "2023-08-30T09:05:43.994Z"));
     assert_eq!(inspection.candidates[0].anatomy.worker, Some(42));
@@ -207,7 +212,11 @@ fn one_value_in_all_its_spellings() {
     for pasted in ["  175928847299117063\n", "175928847299117063 "] {
         assert_eq!(shipped(pasted).candidates[0].id, AnyId::Int(175_928_847_299_117_063));
     }
-    for pasted in ["{017f22e2-79b0-7cc3-98c4-dc0c0c07398f}", "urn:uuid:017f22e2-79b0-7cc3-98c4-dc0c0c07398f", "017f22e279b07cc398c4dc0c0c07398f"] {
+    for pasted in [
+        "{017f22e2-79b0-7cc3-98c4-dc0c0c07398f}",
+        "urn:uuid:017f22e2-79b0-7cc3-98c4-dc0c0c07398f",
+        "017f22e279b07cc398c4dc0c0c07398f",
+    ] {
         assert_eq!(best(&shipped(pasted)).1, "2022-02-22T19:22:22.000Z", "{pasted}");
     }
 }
@@ -322,7 +331,11 @@ async fn a_fresh_event_is_ours_and_its_holder_is_named() {
     let first = &inspection.candidates[0];
     assert_eq!(first.minted_by.len(), 1);
     let instance = &first.minted_by[0].instance;
-    assert!(!instance.is_empty() && first.reasons.contains(&format!("worker 0 was leased to {instance} then")), "{:?}", first.reasons);
+    assert!(
+        !instance.is_empty() && first.reasons.contains(&format!("worker 0 was leased to {instance} then")),
+        "{:?}",
+        first.reasons
+    );
     assert!(inspection.candidates[1].rank < first.rank);
     // Still known when the holder has closed, and to a witness that comes later.
     registry.close().await.unwrap();
@@ -376,9 +389,17 @@ async fn looking_makes_no_store() {
 #[tokio::test]
 async fn a_broken_store_is_passed_over() {
     let folder = tempfile::tempdir().unwrap();
-    std::fs::write(folder.path().join("mintage.db"), "this is no database, and it is long enough to be seen as one".repeat(50)).unwrap();
+    std::fs::write(
+        folder.path().join("mintage.db"),
+        "this is no database, and it is long enough to be seen as one".repeat(50),
+    )
+    .unwrap();
     let witness = builder(NOW_MS, folder.path()).witness(&Config::shipped().unwrap()).await.unwrap();
-    assert!(matches!(witness.troubles(), [BuildError::Store { store, .. }] if store == "main"), "{:?}", witness.troubles());
+    assert!(
+        matches!(witness.troubles(), [BuildError::Store { store, .. }] if store == "main"),
+        "{:?}",
+        witness.troubles()
+    );
     assert_eq!(best(&witness.inspect("175928847299117063").await).0, "discord");
 }
 
@@ -401,7 +422,10 @@ async fn json_has_the_keys_that_every_surface_uses() {
     assert_eq!(answer["sequence"], "0", "numbers that could be large are strings");
     assert_eq!(answer["minted_by"][0]["machine_id"], 0);
     assert!(answer["minted_by"][0]["owner"].is_string() && answer["minted_by"][0]["epoch"] == 1);
-    let layout: Vec<(&str, u64)> = answer["layout"].as_array().unwrap().iter()
+    let layout: Vec<(&str, u64)> = answer["layout"]
+        .as_array()
+        .unwrap()
+        .iter()
         .map(|field| (field["name"].as_str().unwrap(), field["bits"].as_u64().unwrap()))
         .collect();
     assert_eq!(layout, [("sign", 1), ("time", 41), ("worker", 10), ("sequence", 12)]);

@@ -151,7 +151,11 @@ async fn an_outage_stops_minting_at_the_end_of_the_window_and_not_before() {
     assert!(!stage.registry.leases()[0].live);
     let error = stage.events.mint_ready().await.unwrap_err();
     assert_eq!(error.kind(), MintError::LeaseLapsed);
-    assert_eq!(error.store_error().unwrap().kind(), StoreErrorKind::Unavailable, "ready carries the store's last error");
+    assert_eq!(
+        error.store_error().unwrap().kind(),
+        StoreErrorKind::Unavailable,
+        "ready carries the store's last error"
+    );
     assert_eq!(stage.events.mint(), Err(MintError::LeaseLapsed));
 
     // Back: nobody took the worker id, so the same claim goes on.

@@ -89,7 +89,8 @@ fn snowflake() -> impl Strategy<Value = String> {
         let (time, sequence) = (within(times, time), within(sequences, sequence));
         (unit, time, sequence, within(1..=(63 - time - sequence).min(10), worker))
     });
-    let clocks = select(vec!["", "on_overflow = \"wait\"", "on_step = \"wait\", max_wait = \"20ms\"", "max_drift = \"1s\""]);
+    let clocks =
+        select(vec!["", "on_overflow = \"wait\"", "on_step = \"wait\", max_wait = \"20ms\"", "max_drift = \"1s\""]);
     (layouts, orders, clocks, texts(), select(vec!["zero", "random"])).prop_map(
         |((unit, time, sequence, worker), order, clock, text, start)| {
             // A unit of a second borrows a second.
@@ -135,7 +136,8 @@ fn every_scheme_keeps_them_whatever_the_config() {
     let trials = Trials { cases: 40, failure_persistence: None, ..Trials::default() };
     let law = |lines: String| {
         runtime.block_on(async {
-            let text = format!("version = 1\n[entities.things]\n{lines}\n[workers.main]\n[stores.main]\nurl = \"memory:\"\n");
+            let text =
+                format!("version = 1\n[entities.things]\n{lines}\n[workers.main]\n[stores.main]\nurl = \"memory:\"\n");
             let registry = Registry::builder().builtins().build(config_in(Path::new("."), &text)).await.unwrap();
             let opened = registry.any_minter("things").unwrap().scheme().clone();
             // Spins while it waits, as callers may: the refill runs on the other thread.

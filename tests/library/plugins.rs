@@ -16,8 +16,8 @@ use mintage_core::{
     Anatomy, AnyId, AnyScheme, Bits, Format, Grant, Holder, IdScheme, Lease, LeaseRow, LeaseStore, LeaseTerms, Leased,
     ManualClock, MintError, ParseError, ReadyError, SchemeInfo, StoreError, StoreErrorKind, WorkerChoice, WorkerPool,
     plugin::{
-        Address, Backend, BackendFactory, Catalog, Fact, Key, Needs, Opened, Plugin, SchemeFactory, SchemePlan, Settings,
-        Site, WorkerNeed,
+        Address, Backend, BackendFactory, Catalog, Fact, Key, Needs, Opened, Plugin, SchemeFactory, SchemePlan,
+        Settings, Site, WorkerNeed,
     },
 };
 

@@ -120,7 +120,10 @@ async fn dropping_ends_the_tasks_and_costs_a_gap_never_a_repeat() {
         drop(registry);
         // Minters keep it alive: renewal goes on.
         pass(&clock, 4_000).await;
-        assert!(store.calls().iter().any(|call| matches!(call, Call::Renew(lease) if lease.worker == run)), "run {run}");
+        assert!(
+            store.calls().iter().any(|call| matches!(call, Call::Renew(lease) if lease.worker == run)),
+            "run {run}"
+        );
         drop((events, orders));
         settle().await;
         assert_eq!(Arc::strong_count(&store), held, "no task holds the store any more");
@@ -205,7 +208,7 @@ fn two_processes_mint_apart() {
             }
             // Both hold their worker ids until the other has minted.
             std::fs::write(folder.join(format!("done {}", std::process::id())), "").unwrap();
-            while std::fs::read_dir(folder).unwrap().filter(|file| is_done(file)).count() < 2 {
+            while std::fs::read_dir(folder).unwrap().filter(is_done).count() < 2 {
                 tokio::time::sleep(std::time::Duration::from_millis(5)).await;
             }
             registry.close().await.unwrap();
@@ -227,7 +230,9 @@ fn two_processes_mint_apart() {
     let output = child.wait_with_output().unwrap();
     assert!(output.status.success());
     let theirs = String::from_utf8(output.stdout).unwrap();
-    let of_entities = |line: &&str| SCHEMES.iter().any(|(name, _)| line.starts_with(&format!("{name} "))) || line.starts_with("worker ");
+    let of_entities = |line: &&str| {
+        SCHEMES.iter().any(|(name, _)| line.starts_with(&format!("{name} "))) || line.starts_with("worker ")
+    };
     let theirs: Vec<&str> = theirs.lines().filter(of_entities).collect();
     let all: HashSet<&str> = ours.iter().map(String::as_str).chain(theirs.iter().copied()).collect();
     assert_eq!((ours.len(), theirs.len()), (6 * IDS + 1, 6 * IDS + 1));
@@ -395,10 +400,14 @@ async fn only_opens_what_is_asked_for() {
     registry.minter::<User>().unwrap().mint().unwrap();
     assert_eq!(orders(&registry, 1).await, [1]);
     assert!(matches!(registry.minter::<Event>(), Err(MinterError::NoEntity { known, .. }) if known == "orders, users"));
-    let pins: BTreeSet<String> = store.calls().into_iter().filter_map(|call| match call {
-        Call::Pin(entity) => Some(entity),
-        _ => None,
-    }).collect();
+    let pins: BTreeSet<String> = store
+        .calls()
+        .into_iter()
+        .filter_map(|call| match call {
+            Call::Pin(entity) => Some(entity),
+            _ => None,
+        })
+        .collect();
     assert_eq!(pins.into_iter().collect::<Vec<_>>(), ["orders", "users"], "and no other format was recorded");
     registry.close().await.unwrap();
 
@@ -418,10 +427,14 @@ async fn once_takes_no_more_than_it_needs() {
     let registry = builder(&clock).once(5).build(every_scheme_on(&store)).await.unwrap();
     assert_eq!(orders(&registry, 5).await, [1, 2, 3, 4, 5]);
     assert_eq!(registry.minter::<Event>().unwrap().mint_many(5).await.unwrap().len(), 5);
-    let ranges: Vec<u64> = store.calls().iter().filter_map(|call| match call {
-        Call::Allocate(range) => Some(range.count()),
-        _ => None,
-    }).collect();
+    let ranges: Vec<u64> = store
+        .calls()
+        .iter()
+        .filter_map(|call| match call {
+            Call::Allocate(range) => Some(range.count()),
+            _ => None,
+        })
+        .collect();
     assert_eq!(ranges, [5], "one range, of five numbers");
     let lease = &store.leases_granted()[0];
     assert!(lease.window.end - lease.window.start <= 2_000, "seconds, not a minute: {:?}", lease.window);
@@ -463,7 +476,8 @@ async fn a_second_region_starts_on_a_store_that_the_first_has_used() {
     let build = async |region: &str| builder(&clock).build(config_in(Path::new("."), &text(region))).await.unwrap();
     let (eu, us) = (build("eu").await, build("us").await);
     assert_eq!((eu.leases()[0].worker, us.leases()[0].worker), (0, 256));
-    let (first, second) = (eu.minter::<Event>().unwrap().mint().unwrap(), us.minter::<Event>().unwrap().mint().unwrap());
+    let (first, second) =
+        (eu.minter::<Event>().unwrap().mint().unwrap(), us.minter::<Event>().unwrap().mint().unwrap());
     assert_ne!(first, second);
     eu.close().await.unwrap();
     us.close().await.unwrap();
@@ -509,8 +523,10 @@ async fn a_fixed_registry_repeats_itself() {
         let other: HashSet<AnyId> = only(name, &other).into_iter().collect();
         assert!(of(name).is_disjoint(&other), "{name}: another seed, other ids");
     }
-    let neighbours: HashSet<AnyId> = other.iter().filter(|(name, _)| *name != "orders" && *name != "events").map(|(_, id)| *id).collect();
-    let ours: HashSet<AnyId> = ids.iter().filter(|(name, _)| *name != "orders" && *name != "events").map(|(_, id)| *id).collect();
+    let neighbours: HashSet<AnyId> =
+        other.iter().filter(|(name, _)| *name != "orders" && *name != "events").map(|(_, id)| *id).collect();
+    let ours: HashSet<AnyId> =
+        ids.iter().filter(|(name, _)| *name != "orders" && *name != "events").map(|(_, id)| *id).collect();
     assert!(ours.is_disjoint(&neighbours), "also across entities");
     // An expectation that a test wrote down survives a new entity in the config.
     let fewer = run(EVERY_SCHEME, 7).await;

@@ -11,12 +11,19 @@ use crate::{
 impl<'c> Reader<'c> {
     /// The form as written. Without a line, a token under the only key there is; with several keys or none, no form, and
     /// publishing is refused: it never falls back to the raw id.
-    pub(super) fn public(&mut self, entity: &Block<'c>, plan: &dyn SchemePlan, known: &Known<'c>) -> Option<PublicForm> {
+    pub(super) fn public(
+        &mut self,
+        entity: &Block<'c>,
+        plan: &dyn SchemePlan,
+        known: &Known<'c>,
+    ) -> Option<PublicForm> {
         let dense_from = plan.needs().sequence.map(|sequence| sequence.start);
         let subject = Subject { entity: entity.name, scheme: plan.info(), dense_from };
         let Some(setting) = entity.setting("public") else {
             let only = *known.keys.first().filter(|_| known.keys.len() == 1)?;
-            return PublicForm::token(&entity.name.replace('-', "_"), subject.scheme.kind).ok().map(|form| form.under_key(only));
+            return PublicForm::token(&entity.name.replace('-', "_"), subject.scheme.kind)
+                .ok()
+                .map(|form| form.under_key(only));
         };
         let Value::Table(table) = &setting.value else { return None };
         let path = join(&entity.path, "public");
@@ -64,7 +71,9 @@ impl<'c> Reader<'c> {
             let block = self.block("entities", &name);
             let public = block.as_ref().and_then(|block| block.setting("public"));
             let at = public.map(|setting| match &setting.value {
-                Value::Table(table) => table.iter().find(|(key, _)| key == error.key()).map_or(setting.at, |(_, key)| key.at),
+                Value::Table(table) => {
+                    table.iter().find(|(key, _)| key == error.key()).map_or(setting.at, |(_, key)| key.at)
+                }
                 _ => setting.at,
             });
             self.refuse(&join(&path, error.key()), at.or(block.map(|block| block.at)), error.message());
