@@ -184,7 +184,8 @@ mod tests {
         most.scopes = (0..TokenRow::SCOPES_MAX).map(|nth| format!("s{nth}")).collect();
         most.expires_ms = Some(TokenRow::TIME_END_MS - 1);
         most.check().unwrap();
-        let breaks: [(&str, fn(&mut TokenRow)); 13] = [
+        type Fault = fn(&mut TokenRow);
+        let breaks: [(&str, Fault); 13] = [
             ("entity", |row| row.entity.clear()),
             ("entity", |row| row.entity = "e".repeat(64)),
             ("the id", |row| row.id.clear()),

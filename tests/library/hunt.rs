@@ -5,7 +5,7 @@
 use std::{collections::HashMap, path::Path, sync::Arc};
 
 use mintage::{AnyMinter, Registry};
-use mintage_core::{AnyId, LeaseStore, ManualClock, PoolLimits, WorkerPool};
+use mintage_core::{AnyId, Clock, LeaseStore, ManualClock, PoolLimits, WorkerPool};
 use mintage_schemes::Entropy;
 
 use crate::{
@@ -86,17 +86,19 @@ impl Hunt {
         for _ in 0..STEPS {
             self.let_time_pass().await;
             let which = self.roll(PROCESSES as u64) as usize;
-            match self.roll(20) {
-                0 => self.processes[which].line.set(Fault::Down),
-                1 => self.processes[which].line.set(Fault::AnswerLost),
-                2 => self.processes[which].line.set(Fault::Hang),
-                3 => self.processes[which].line.set(Fault::Slow(150)),
-                4..=8 => self.processes[which].line.set(self.healthy),
-                9 | 13 => self.step_clock(which),
+            match self.roll(100) {
+                0..=9 => self.processes[which].line.set(Fault::Down),
+                10..=14 => self.processes[which].line.set(Fault::AnswerLost),
+                15..=17 => self.processes[which].line.set(Fault::Hang),
+                18..=19 => self.processes[which].line.set(Fault::Slow(150)),
+                20..=34 => self.processes[which].line.set(self.healthy),
+                35..=39 => self.step_clock(which),
+                40..=49 => self.processes[which].clock.step_to(self.clock.unix_ms()),
                 // A crash, and a clean end.
-                10 => drop(self.processes[which].running.take()),
-                11 => self.close(which).await,
-                12 => drop(self.store.healthy().bump(&pool()).await),
+                50..=57 => drop(self.processes[which].running.take()),
+                58..=64 => self.close(which).await,
+                // Rare, because nobody can claim for two windows after it.
+                65 => drop(self.store.healthy().bump(&pool()).await),
                 _ => self.start(which).await,
             }
             self.mint();
