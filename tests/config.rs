@@ -390,14 +390,16 @@ fn a_scheme_that_refuses_in_silence_is_told_on() {
 #[test]
 fn warnings_come_with_refusals_but_are_not_among_them() {
     let text = with_uuids(
-        "[keys.main]\nfile = \"k\"\n[entities.a]\nscheme = \"segment\"\npublic = { form = \"short\", allow_unauthenticated = true }\nbogus = 1\n",
+        "[entities.a]\nscheme = \"segment\"\nbogus = 1\n\
+         [entities.a.public]\nform = \"short\"\nprefix = \"aa\"\nallow_unauthenticated = true\n\
+         [keys.main]\nfile = \"k\"\n",
     );
     let errors = check(&text).unwrap_err();
     assert_eq!(errors.problems().len(), 1);
     assert_eq!(errors.warnings().list().len(), 1);
     assert!(!errors.to_string().contains("not in this version"), "{errors}");
     let warned = errors.warnings().to_string();
-    assert!(warned.starts_with("mintage.toml:10:12 entities.a.public.form: obfuscation only"), "{warned}");
+    assert!(warned.starts_with("mintage.toml:10:1 entities.a.public.form: obfuscation only"), "{warned}");
     let error: &dyn std::error::Error = &errors;
     assert!(error.source().is_none());
 }

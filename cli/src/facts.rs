@@ -210,7 +210,17 @@ fn public_facts(entity: &EntityConfig) -> Vec<Fact> {
             let by =
                 if entity.public_is_written { "" } else { " (by default: the config has one key and no public line)" };
             let mut facts = vec![Fact::new("public", format!("{}{by}: {}", form.name(), form.label()))];
-            facts.extend(form.facts());
+            // What the form leaks is not what the raw id leaks: the names tell them apart.
+            facts.extend(form.facts().into_iter().filter_map(|mut fact| {
+                fact.name = match fact.name {
+                    "public form" => return None,
+                    "forgery" => "public forgery",
+                    "leaks" => "public leaks",
+                    "key" => "public key",
+                    other => other,
+                };
+                Some(fact)
+            }));
             facts
         }
     }

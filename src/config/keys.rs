@@ -173,7 +173,7 @@ pub(super) const POOL_LATER: &[&str] = &["clock", "count", "on_lease_lost"];
 /// As [`ROOT_LATER`], for a store.
 pub(super) const STORE_LATER: &[&str] = &["password", "state_dir", "table_prefix", "tls"];
 /// As [`ROOT_LATER`], for what stands before the colon of a store's URL.
-pub(super) const URL_SCHEMES_LATER: &[&str] = &["rediss"];
+pub(super) const URL_SCHEMES_LATER: &[&str] = &["rediss", "zookeeper"];
 /// Stores of this version that a build may leave out, and the cargo feature that each needs.
 pub(super) const URL_SCHEMES_BY_FEATURE: &[(&str, &str)] = &[
     ("etcd", "etcd"),
@@ -184,7 +184,6 @@ pub(super) const URL_SCHEMES_BY_FEATURE: &[(&str, &str)] = &[
     ("postgresql", "postgres"),
     ("redis", "redis"),
     ("sqlite", "sqlite"),
-    ("zookeeper", "zookeeper"),
 ];
 
 /// Fewest digits of a public number: with one less there are under a million.

@@ -393,7 +393,7 @@ fn the_last_one_of_a_name_wins() {
         .collect();
     assert_eq!(of_name, ["for tests"]);
     let names: Vec<&str> = builder.catalog().schemes().iter().map(|factory| factory.name()).collect();
-    assert_eq!(names, ["ksuid", "segment", "snowflake", "ulid", "uuidv4", "uuidv7"]);
+    assert_eq!(names, ["code", "ksuid", "segment", "snowflake", "ulid", "uuidv4", "uuidv7"]);
 }
 
 /// A registry without any plugin knows no scheme, and says so.

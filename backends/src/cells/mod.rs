@@ -1,6 +1,6 @@
 //! A store over anything that keeps small records and changes a few of them at once, if none has changed since it was read.
 //!
-//! Redis, etcd and ZooKeeper differ in how they do that, and in nothing else that matters here: each implements [`Cells`], two
+//! Redis and etcd differ in how they do that, and in nothing else that matters here: each implements [`Cells`], two
 //! calls. What the records are and what becomes of them is in this folder, once. A call reads the records it needs, lets
 //! [`protocol`](mintage_core::protocol) decide, and writes them back; where another process was faster, it begins again.
 //!
@@ -13,7 +13,7 @@ mod format;
 mod lease;
 mod range;
 mod record;
-#[cfg(any(feature = "etcd", feature = "zookeeper"))]
+#[cfg(feature = "etcd")]
 mod url;
 mod work;
 
@@ -28,7 +28,7 @@ use std::{
 use async_trait::async_trait;
 use mintage_core::{Clock, StoreError};
 
-#[cfg(any(feature = "etcd", feature = "zookeeper"))]
+#[cfg(feature = "etcd")]
 pub(crate) use self::url::Servers;
 use self::{
     record::{REGISTRY, Record, Registry, SCHEMA},

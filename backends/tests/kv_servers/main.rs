@@ -1,9 +1,8 @@
-//! Redis, etcd and ZooKeeper as they are: each test starts its own server, and says so and ends where there is none.
+//! Redis and etcd as they are: each test starts its own server, and says so and ends where there is none.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 mod etcd;
 mod redis;
-mod zookeeper;
 
 use std::{
     num::NonZeroU32,

@@ -75,6 +75,29 @@ fn every_fault_is_listed_by_place() {
     }
 }
 
+// B72, B74, B79: none is made up, none is guessed, and none moves with the clock.
+#[test]
+fn an_epoch_is_a_time_that_somebody_wrote() {
+    const WRITTEN: &str = "epoch  = \"2026-01-01T00:00:00Z\"\n";
+    assert!(SHIPPED.contains(WRITTEN));
+    for (epoch, told) in [
+        ("", "missing: write the day your first id is made"),
+        ("epoch = 1577203200\n", "looks like Unix seconds: write the time, epoch = \"2019-12-24T16:00:00.000Z\""),
+        (
+            "epoch = 1577203200000\n",
+            "looks like Unix milliseconds: write the time, epoch = \"2019-12-24T16:00:00.000Z\"",
+        ),
+        ("epoch = \"now\"\n", "such as \"2026-01-01T00:00:00Z\""),
+    ] {
+        let folder = Folder::with(&SHIPPED.replace(WRITTEN, epoch));
+        let told_by_check = folder.run(&["check"]).expect(1);
+        assert!(told_by_check.out.contains("entities.events.epoch"), "{epoch:?}: {told_by_check:?}");
+        assert!(told_by_check.out.contains(told), "{epoch:?}: {told_by_check:?}");
+        let refused = folder.run(&["new", "events"]).expect(2);
+        assert_eq!(refused.out, "", "{epoch:?}");
+    }
+}
+
 #[test]
 fn faults_come_as_json_and_csv() {
     let folder = Folder::with(WRONG);
