@@ -13,10 +13,8 @@ use aes::{
 use aes_siv::siv::Aes256Siv;
 use criterion::{Criterion, criterion_group, criterion_main};
 use fpe::ff1::{FF1, FlexibleNumeralString};
+use mintage::public::{Alphabet, BearerFormat, Codec, Keyring, PublicForm, PublicIdCodec, Redundancy, UuidPlain};
 use mintage_core::{AnyId, Bits};
-use mintage::public::{
-    Alphabet, BearerFormat, Codec, Keyring, PublicForm, PublicIdCodec, Redundancy, UuidPlain,
-};
 
 const KEYS: &str = "1 = AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=\n2 = ICEiIyQlJicoKSorLC0uLzAxMjM0NTY3ODk6Ozw9Pj8=";
 const KEY: [u8; 32] = [7; 32];

@@ -73,6 +73,7 @@ documents! {
     design: "docs/design.md",
     evidence: "docs/evidence.md",
     numbers: "docs/numbers.md",
+    public_ids: "docs/public-ids.md",
     schemes: "docs/schemes.md",
     stores: "docs/stores.md",
     tokens: "docs/tokens.md",

@@ -213,14 +213,19 @@ async fn a_fenced_holder_claims_another_worker_id() {
 /// can have been granted.
 #[tokio::test(start_paused = true)]
 async fn after_a_bump_the_new_window_begins_above_everything() {
-    let stage = Stage::new().await;
+    // A lower worker id is free, so that getting one's own back is no accident.
+    let clock = ManualClock::at(NOW_MS);
+    let store = Faulty::new(&clock);
+    let lower = start(&clock, &store, "").await.unwrap();
+    let stage = Stage::on(clock, store, "").await;
+    lower.close().await.unwrap();
     stage.pass(RENEW_MS).await;
     let granted_end_ms = RENEW_MS + WINDOW_MS;
     stage.store.healthy().bump(&pool()).await.unwrap();
     stage.pass(RENEW_MS).await;
     let health = &stage.registry.leases()[0];
     assert!(health.live, "the old window is still ours: {health:?}");
-    assert_eq!(health.worker, 0);
+    assert_eq!(health.worker, 1);
     let mut seen = HashSet::new();
     stage.pass_until(granted_end_ms - 1).await;
     assert!(seen.insert(stage.events.mint().unwrap()));
@@ -232,7 +237,7 @@ async fn after_a_bump_the_new_window_begins_above_everything() {
     let after = stage.events.mint().unwrap();
     assert!(seen.insert(after));
     assert!(ms_of(after) >= floor_ms as i64, "{} is below {floor_ms}", ms_of(after));
-    assert_eq!(worker_of(after), 0, "its own worker id back, by naming its previous token");
+    assert_eq!(worker_of(after), 1, "its own worker id back, by naming its previous token");
     let claims = stage.store.leases_granted();
     let last = claims.last().unwrap();
     assert_eq!(last.fence.inc, 2);

@@ -111,13 +111,29 @@ fn an_unknown_entity_lists_those_there_are() {
 }
 
 #[test]
-fn public_is_refused_and_no_raw_id_stands_in() {
+fn what_leaves_the_house_is_never_the_raw_id() {
     let folder = Folder::shipped();
-    for entity in ["orders", "users", "events", "nobody"] {
-        let ran = folder.run(&["new", entity, "--public"]).expect(2).says("public ids are not in this version");
-        assert_eq!(ran.out, "");
+    let first = folder.run(&["new", "orders", "--public"]).expect(0).says("made ./mintage.keys");
+    assert!(first.lines()[0].len() == 12 && first.lines()[0].bytes().all(|digit| digit.is_ascii_digit()), "{first:?}");
+    for (entity, prefix) in
+        [("users", "usr_"), ("events", "events_"), ("documents", "documents_"), ("uploads", "uploads_")]
+    {
+        let ran = folder.run(&["new", entity, "--public"]).expect(0);
+        assert!(ran.lines()[0].starts_with(prefix) && ran.err.is_empty(), "{ran:?}");
+        let read = folder.run(&["inspect", ran.lines()[0], "-o", "json"]).expect(0).json();
+        assert_eq!(read[0]["entity"], entity, "{read}");
     }
-    assert_eq!(folder.run(&["new", "orders"]).expect(0).numbers(), [1], "no number was taken");
+    let read = folder.run(&["inspect", first.lines()[0], "-o", "json"]).expect(0).json();
+    assert_eq!((&read[0]["entity"], &read[0]["spellings"]["decimal"]), (&json!("orders"), &json!("1")), "{read}");
+    // Without a form there is nothing to show, and the raw id does not stand in.
+    let bare = SHIPPED.replace("[keys.main]\nfile = \"mintage.keys\"", "");
+    let bare: String =
+        bare.lines().filter(|line| !line.starts_with("public =")).map(|line| format!("{line}\n")).collect();
+    let bare = Folder::with(&bare);
+    assert_eq!(bare.run(&["new", "orders", "--public"]).expect(2).says("no public form").out, "");
+    // The keys are the guard: a lost file is not made anew.
+    std::fs::remove_file(folder.path("mintage.keys")).unwrap();
+    assert_eq!(folder.run(&["new", "orders"]).expect(2).says("the keys are gone").out, "");
 }
 
 #[test]
