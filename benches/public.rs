@@ -1,7 +1,8 @@
 //! Public ids beside their peers, in one run: figures of other machines or days say nothing, ratios of one run do.
 //!
-//! `cargo bench --bench public`. Goals: a 64-bit token with its text at most 2.5 times a bare AES-256 block and its base32
-//! text, and at least 150 times as fast as sqids; a 10-digit number at least 10 times as fast as the `fpe` crate.
+//! `cargo bench -p mintage-benches --bench public`. Goals: a 64-bit token with its text at most 2.5 times a bare AES-256 block
+//! and its base32 text, and at least 150 times as fast as sqids; a 10-digit number at least 10 times as fast as the `fpe`
+//! crate.
 #![expect(clippy::unwrap_used, reason = "a benchmark")]
 
 use std::hint::black_box;

@@ -10,7 +10,7 @@ use mintage_schemes::{parse_ksuid, parse_ulid, parse_uuid};
 /// The traits it asks for are those that `#[derive]` asks of a type parameter: so `#[derive(Debug)] struct Row<E: Entity>`
 /// works as it would without one.
 pub trait Entity: Copy + fmt::Debug + Ord + hash::Hash + 'static {
-    /// The type of its ids: [`Int`], [`Uuid`], [`Ulid`] or [`Ksuid`].
+    /// The type of its ids, one of [`kind`](crate::kind).
     type Kind: Kind;
     /// Its name in the config.
     const NAME: &'static str;

@@ -25,6 +25,8 @@ const RETRY_MS_MAX: u64 = 1_000;
 /// How much longer than the store's own timeout a call is awaited: the store knows better what went wrong. A store that
 /// keeps no timeout must not hold the keeper for ever.
 const ANSWER_GRACE_MS: u64 = 500;
+/// How long the task may take to end, in milliseconds. It does at once, unless nobody drives the runtime it was started on.
+const END_MS_MAX: u64 = 1_000;
 
 /// What a keeper needs to know.
 #[derive(Debug)]
@@ -214,9 +216,11 @@ impl Keeper {
         }
         self.shared.stop.notify_one();
         let task = self.task.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(task) = task {
-            // It ends after the call in flight, which the store bounds by its timeout. A panic in it was reported by tokio.
-            let _ = task.await;
+        if let Some(mut task) = task {
+            // A panic in it was reported by tokio.
+            if tokio::time::timeout(Duration::from_millis(END_MS_MAX), &mut task).await.is_err() {
+                task.abort();
+            }
         }
         // First nobody can mint any more; only then is it known what was used.
         let first_unused_ms = self.shared.leased.iter().filter_map(|scheme| scheme.halt()).max();
@@ -326,9 +330,16 @@ async fn keep(shared: Arc<Shared>) {
             () = tokio::time::sleep(Duration::from_millis(pause_ms)) => {}
         }
         let lease = shared.state().lease.clone();
-        let outcome = match &lease {
-            Some(lease) => shared.renew(lease).await,
-            None => shared.claim().await,
+        let attempt = async {
+            match &lease {
+                Some(lease) => shared.renew(lease).await,
+                None => shared.claim().await,
+            }
+        };
+        let outcome = tokio::select! {
+            // What it would answer is of no use any more: a release comes next.
+            () = shared.stop.notified() => return,
+            outcome = attempt => outcome,
         };
         pause_ms = match shared.note(outcome) {
             None => shared.plan.renew_ms,

@@ -164,7 +164,7 @@ pub(crate) struct ExplainArgs {
     pub(crate) output: Output,
 }
 
-/// Keys are named as in [keys] of the config.
+/// Keys are named as in `[keys]` of the config.
 #[derive(Debug, Subcommand)]
 pub(crate) enum KeysCommand {
     /// Make the key file, where there is none yet.

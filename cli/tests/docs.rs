@@ -136,14 +136,21 @@ fn the_config_document_names_every_key_and_no_other() {
     assert_eq!(named, keys);
 }
 
-/// Editors read the file; the first line of the shipped config points at it.
+/// Editors read the file; the first line of the shipped config points at it. It names the stores of a build with all features.
 #[test]
 fn the_schema_in_the_repository_is_fresh() {
     let printed = Command::new(env!("CARGO_BIN_EXE_mintage")).arg("schema").output().unwrap();
+    let printed = String::from_utf8(printed.stdout).unwrap();
     let kept = fs::read_to_string(root().join("mintage.schema.json")).unwrap();
-    let fresh = String::from_utf8(printed.stdout).unwrap() == kept;
-    assert!(fresh, "run: cargo run -- schema > mintage.schema.json");
+    let fresh =
+        if cfg!(feature = "full") { printed == kept } else { without_stores(&printed) == without_stores(&kept) };
+    assert!(fresh, "run: cargo run --features full -- schema > mintage.schema.json");
     assert!(fs::read_to_string(root().join("mintage.toml")).unwrap().starts_with("#:schema ./mintage.schema.json\n"));
+}
+
+/// A schema without the lines that name the kinds of store, of which a build may have fewer.
+fn without_stores(schema: &str) -> Vec<&str> {
+    schema.lines().filter(|line| !(line.contains("\"pattern\"") && line.contains("|memory|"))).collect()
 }
 
 /// The tables that compare the schemes say of odds, sizes and ends what `explain` says.

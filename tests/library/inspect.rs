@@ -4,11 +4,11 @@
 
 use std::path::Path;
 
-use mintage::{BuildError, Config, Environment, Inspection, Registry, RegistryBuilder, Witness, time};
+use mintage::{BuildError, Environment, Inspection, Registry, RegistryBuilder, Witness, time};
 use mintage_core::{AnyId, ManualClock, Role};
 use serde_json::{Value, json};
 
-use crate::{EVERY_SCHEME, Event, Order, config_in};
+use crate::{EVERY_SCHEME, Event, Order, config_in, shipped_in};
 
 /// 2026-11-30T12:00:00Z in Unix ms.
 const NOW_MS: u64 = 1_796_040_000_000;
@@ -22,7 +22,7 @@ fn builder(now_ms: u64, folder: &Path) -> RegistryBuilder {
 /// What the shipped config makes of a text, without any store.
 fn shipped_at(now_ms: u64, text: &str) -> Inspection {
     let builder = builder(now_ms, Path::new("nowhere"));
-    let checked = builder.check(&Config::shipped().unwrap()).unwrap();
+    let checked = builder.check(&shipped_in(Path::new("nowhere"))).unwrap();
     builder.inspector(&checked).inspect(text)
 }
 
@@ -280,7 +280,7 @@ fn a_near_miss_says_what_is_wrong() {
 fn any_text_is_safe() {
     use proptest::prelude::*;
     let builder = builder(NOW_MS, Path::new("nowhere"));
-    let checked = builder.check(&Config::shipped().unwrap()).unwrap();
+    let checked = builder.check(&shipped_in(Path::new("nowhere"))).unwrap();
     let inspector = builder.inspector(&checked);
     let alphabets = prop_oneof![
         "\\PC{0,60}",
@@ -316,8 +316,8 @@ fn any_text_is_safe() {
 
 /// A registry that has minted on the shipped config, and the witness of its database.
 async fn witnessed(folder: &Path) -> (Registry, Witness) {
-    let registry = builder(NOW_MS, folder).build(Config::shipped().unwrap()).await.unwrap();
-    let witness = builder(NOW_MS, folder).witness(&Config::shipped().unwrap()).await.unwrap();
+    let registry = builder(NOW_MS, folder).build(shipped_in(folder)).await.unwrap();
+    let witness = builder(NOW_MS, folder).witness(&shipped_in(folder)).await.unwrap();
     (registry, witness)
 }
 
@@ -339,7 +339,7 @@ async fn a_fresh_event_is_ours_and_its_holder_is_named() {
     assert!(inspection.candidates[1].rank < first.rank);
     // Still known when the holder has closed, and to a witness that comes later.
     registry.close().await.unwrap();
-    let later = builder(NOW_MS + 86_400_000, folder.path()).witness(&Config::shipped().unwrap()).await.unwrap();
+    let later = builder(NOW_MS + 86_400_000, folder.path()).witness(&shipped_in(folder.path())).await.unwrap();
     let inspection = later.inspect(&event.raw().to_string()).await;
     assert_eq!(inspection.candidates[0].minted_by.len(), 1);
 
@@ -379,7 +379,7 @@ async fn a_number_is_an_order_if_the_sequence_has_come_so_far() {
 #[tokio::test]
 async fn looking_makes_no_store() {
     let folder = tempfile::tempdir().unwrap();
-    let witness = builder(NOW_MS, folder.path()).witness(&Config::shipped().unwrap()).await.unwrap();
+    let witness = builder(NOW_MS, folder.path()).witness(&shipped_in(folder.path())).await.unwrap();
     assert!(witness.troubles().is_empty());
     assert_eq!(best(&witness.inspect("5").await).0, "orders");
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "not even an empty database");
@@ -394,7 +394,7 @@ async fn a_broken_store_is_passed_over() {
         "this is no database, and it is long enough to be seen as one".repeat(50),
     )
     .unwrap();
-    let witness = builder(NOW_MS, folder.path()).witness(&Config::shipped().unwrap()).await.unwrap();
+    let witness = builder(NOW_MS, folder.path()).witness(&shipped_in(folder.path())).await.unwrap();
     assert!(
         matches!(witness.troubles(), [BuildError::Store { store, .. }] if store == "main"),
         "{:?}",

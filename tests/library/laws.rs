@@ -155,7 +155,8 @@ async fn the_shipped_config_keeps_them() {
     let text = include_str!("../../mintage.toml").replace("sqlite:mintage.db", "memory:");
     let environment = mintage::Environment::default();
     let registry = Registry::builder().builtins().environment(environment);
-    let registry = registry.build(config_in(Path::new("."), &text)).await.unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let registry = registry.build(config_in(folder.path(), &text)).await.unwrap();
     for name in ["users", "orders", "events", "documents", "uploads"] {
         let opened = registry.any_minter(name).unwrap().scheme().clone();
         tokio::task::spawn_blocking(move || keeps_the_laws(&opened)).await.unwrap();

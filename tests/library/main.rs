@@ -89,6 +89,11 @@ fn every_scheme_in(folder: &Path) -> Config {
     config_in(folder, &EVERY_SCHEME.replace("STORE", "sqlite:ids.db"))
 }
 
+/// The config that comes with Mintage, as if its file were in `folder`: keys and databases are made there.
+fn shipped_in(folder: &Path) -> Config {
+    config_in(folder, include_str!("../../mintage.toml"))
+}
+
 /// Lets time pass for the clock and the runtime alike, in steps so small that no timer is late. The runtime's time must be
 /// paused.
 async fn pass(clock: &ManualClock, ms: u64) {

@@ -13,7 +13,7 @@ use mintage_core::{AnyId, IdBits, LeaseStore, ManualClock, MintError, RangeStore
 use crate::{
     Document, EVERY_SCHEME, Event, NOW_MS, Order, SCHEMES, Token, Upload, User, config_in, every_scheme_in,
     faulty::{Call, Fault, Faulty, builder},
-    pass, settle,
+    pass, settle, shipped_in,
 };
 
 fn on_files(clock: &ManualClock) -> RegistryBuilder {
@@ -39,7 +39,7 @@ async fn the_shipped_config_mints_five_kinds_and_gives_everything_back() {
     let store = format!("sqlite:{}", folder.path().join("mintage.db").display());
     for run in 0..3 {
         let environment = Environment::of([("MINTAGE_STORE", &store)]);
-        let registry = on_files(&clock).environment(environment).build(Config::shipped().unwrap()).await.unwrap();
+        let registry = on_files(&clock).environment(environment).build(shipped_in(folder.path())).await.unwrap();
 
         let users: Minter<User> = registry.minter().unwrap();
         let user = users.mint().unwrap();
