@@ -39,8 +39,8 @@ pub struct Inspection {
     pub input: String,
     /// The readings, best first. Empty if it is an id of nothing known.
     pub candidates: Vec<Candidate>,
-    /// Why it is not what its shape suggests, by scheme.
-    pub refusals: Vec<(String, ParseError)>,
+    /// Why it is not an id of each entity or scheme, for people to read, the nearest miss first.
+    pub refusals: Vec<(String, String)>,
 }
 
 /// One reading.
@@ -76,16 +76,17 @@ impl Inspector {
         let input = text.trim().to_owned();
         let mut inspection = Inspection { input: input.clone(), candidates: Vec::new(), refusals: Vec::new() };
         if input.len() > TEXT_LEN_MAX {
-            inspection
-                .refusals
-                .push(("id".to_owned(), ParseError::Length { found: input.len(), expected: TEXT_LEN_MAX }));
+            let error = ParseError::Length { found: input.len(), expected: TEXT_LEN_MAX };
+            inspection.refusals.push(("id".to_owned(), error.to_string()));
             return inspection;
         }
-        self.read_entities(&input, &mut inspection);
-        read_uuid(&input, &mut inspection);
-        read_ulid(&input, &mut inspection);
-        read_ksuid(&input, &mut inspection);
+        let mut misses = self.read_entities(&input, &mut inspection);
+        misses.extend(read_uuid(&input, &mut inspection));
+        misses.extend(read_ulid(&input, &mut inspection));
+        misses.extend(read_ksuid(&input, &mut inspection));
         read_published(&input, &mut inspection);
+        misses.sort_by_key(|(_, error)| distance(error));
+        inspection.refusals = misses.into_iter().map(|(name, error)| (name, error.to_string())).collect();
         for candidate in &mut inspection.candidates {
             self.weigh(candidate);
         }
@@ -93,7 +94,8 @@ impl Inspector {
         inspection
     }
 
-    fn read_entities(&self, text: &str, into: &mut Inspection) {
+    fn read_entities(&self, text: &str, into: &mut Inspection) -> Vec<Miss> {
+        let mut misses = Vec::new();
         for (name, scheme) in &self.entities {
             match scheme.parse(text) {
                 Ok(id) => {
@@ -102,9 +104,10 @@ impl Inspector {
                     candidate.entity = Some(name.clone());
                     into.candidates.push(candidate);
                 }
-                Err(error) => into.refusals.push((name.clone(), error)),
+                Err(error) => misses.push((name.clone(), error)),
             }
         }
+        misses
     }
 
     /// Judges a reading by the time it tells.
@@ -166,6 +169,12 @@ impl Inspection {
         self.candidates.push(candidate);
     }
 
+    /// Notes that it begins like the public ids of `entity`, and why it is none: nothing was meant more clearly.
+    pub(crate) fn unopened(&mut self, entity: &str, why: &str) {
+        self.refusals.retain(|(name, _)| name != entity);
+        self.refusals.insert(0, (entity.to_owned(), why.to_owned()));
+    }
+
     /// Adds what the stores know: who held the worker id then, and how far the sequence has come.
     pub(crate) fn corroborate(&mut self, index: usize, minted_by: Vec<Grant>, next: Option<u64>) {
         let Some(candidate) = self.candidates.get_mut(index) else { return };
@@ -205,7 +214,7 @@ impl Inspection {
         );
         if self.candidates.is_empty() {
             let why: Map<String, Value> =
-                self.refusals.iter().map(|(scheme, error)| (scheme.clone(), json!(error.to_string()))).collect();
+                self.refusals.iter().map(|(scheme, why)| (scheme.clone(), json!(why))).collect();
             whole.insert("refusals".to_owned(), Value::Object(why));
         }
         Value::Object(whole)
@@ -309,11 +318,24 @@ pub fn role_name(role: Role) -> &'static str {
     }
 }
 
-fn read_uuid(text: &str, into: &mut Inspection) {
+/// An entity or scheme, and why a text is none of its ids.
+type Miss = (String, ParseError);
+
+/// How far a text is from an id that refuses it with `error`: its shape fits, then a part of it does, then nothing.
+fn distance(error: &ParseError) -> u8 {
+    match error {
+        ParseError::Character { at: 0, .. } | ParseError::Empty => 3,
+        ParseError::Length { .. } | ParseError::Hyphens => 2,
+        ParseError::Character { .. } => 1,
+        _ => 0,
+    }
+}
+
+fn read_uuid(text: &str, into: &mut Inspection) -> Option<Miss> {
     match parse_uuid_lenient(text) {
         Ok(uuid) => {
             if into.candidates.iter().any(|known| known.id == AnyId::Wide(uuid.as_u128())) {
-                return;
+                return None;
             }
             let scheme = match (uuid.is_nil(), uuid.is_max()) {
                 (true, _) => "nil UUID".to_owned(),
@@ -321,9 +343,9 @@ fn read_uuid(text: &str, into: &mut Inspection) {
                 _ => format!("uuidv{}", uuid.get_version_num()),
             };
             into.candidates.push(Candidate::new(&scheme, AnyId::Wide(uuid.as_u128()), uuid_anatomy(uuid)));
+            None
         }
-        Err(error) if looks_like_uuid(text) => into.refusals.push(("uuid".to_owned(), error)),
-        Err(_) => {}
+        Err(error) => looks_like_uuid(text).then(|| ("uuid".to_owned(), error)),
     }
 }
 
@@ -331,30 +353,30 @@ fn looks_like_uuid(text: &str) -> bool {
     (30..=45).contains(&text.len()) && text.bytes().filter(u8::is_ascii_hexdigit).count() >= 24
 }
 
-fn read_ulid(text: &str, into: &mut Inspection) {
+fn read_ulid(text: &str, into: &mut Inspection) -> Option<Miss> {
     match parse_ulid(text) {
         Ok(ulid) => {
             if into.candidates.iter().any(|known| known.id == AnyId::Wide(ulid.0)) {
-                return;
+                return None;
             }
             into.candidates.push(Candidate::new("ulid", AnyId::Wide(ulid.0), ulid_anatomy(ulid)));
+            None
         }
-        Err(error) if text.len() == 26 => into.refusals.push(("ulid".to_owned(), error)),
-        Err(_) => {}
+        Err(error) => (text.len() == 26).then(|| ("ulid".to_owned(), error)),
     }
 }
 
-fn read_ksuid(text: &str, into: &mut Inspection) {
+fn read_ksuid(text: &str, into: &mut Inspection) -> Option<Miss> {
     match parse_ksuid(text) {
         Ok(ksuid) => {
             let bits = *svix_ksuid::KsuidLike::bytes(&ksuid);
             if into.candidates.iter().any(|known| known.id == AnyId::Long(bits)) {
-                return;
+                return None;
             }
             into.candidates.push(Candidate::new("ksuid", AnyId::Long(bits), ksuid_anatomy(bits)));
+            None
         }
-        Err(error) if text.len() == 27 => into.refusals.push(("ksuid".to_owned(), error)),
-        Err(_) => {}
+        Err(error) => (text.len() == 27).then(|| ("ksuid".to_owned(), error)),
     }
 }
 

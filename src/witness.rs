@@ -102,6 +102,7 @@ impl Witness {
 
     fn open_public(&self, inspection: &mut Inspection) {
         let typed = inspection.input.clone();
+        self.note_prefix(&typed, inspection);
         for (name, codec) in self.codecs.iter().filter(|(_, codec)| codec.form().needs_key()) {
             let exact = codec.decode(&typed, b"");
             let forgiven = exact.is_err();
@@ -118,6 +119,23 @@ impl Witness {
             {
                 candidate.spellings.push(("public", text.to_string()));
             }
+        }
+    }
+
+    /// Whose public ids begin like this text, and what it takes to open one. Said of texts that are an id of nothing.
+    fn note_prefix(&self, typed: &str, inspection: &mut Inspection) {
+        let begins = |prefix: &str| {
+            let start = typed.get(..prefix.len()).zip(typed.get(prefix.len()..));
+            start.is_some_and(|(start, rest)| start.eq_ignore_ascii_case(prefix) && rest.starts_with('_'))
+        };
+        for entity in &self.checked.entities {
+            let Some(form) = entity.public.as_ref().filter(|form| form.prefix().is_some_and(begins)) else { continue };
+            let why = match self.codecs.get(&entity.name) {
+                Some(_) if form.takes_context() => "a public id bound to a context: only a program that has it opens it",
+                Some(_) => "its prefix, but no public id of it: mistyped, cut short, or made under another key or realm",
+                None => "its prefix, but the key that opens its public ids is not here",
+            };
+            inspection.unopened(&entity.name, why);
         }
     }
 

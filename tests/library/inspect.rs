@@ -274,6 +274,34 @@ fn a_near_miss_says_what_is_wrong() {
     assert!(told("8ZZZZZZZZZZZZZZZZZZZZZZZZZ", "ulid").contains("out of range"));
     assert!(told("017f22e2-79b0-7cc3-98c4-dc0c0c07398g", "uuid").contains("'g' at byte 35"));
     assert!(told("aWgEPTl1tmebfsQzFP4bxwgy80W", "ksuid").contains("out of range"));
+    // What fits best stands first: who pastes it should not have to search.
+    let nearest = |text: &str| shipped(text).refusals.swap_remove(0).0;
+    assert_eq!(nearest("18446744073709551616"), "orders");
+    assert_eq!(nearest("8ZZZZZZZZZZZZZZZZZZZZZZZZZ"), "documents");
+    assert_eq!(nearest("017f22e2-79b0-7cc3-98c4-dc0c0c07398"), "users");
+    assert_eq!(nearest("aWgEPTl1tmebfsQzFP4bxwgy80W"), "uploads");
+}
+
+/// A text that begins like a public id was meant as one, and is told why it opens nothing.
+#[tokio::test]
+async fn a_public_id_that_does_not_open_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let keyless = builder(NOW_MS, folder.path()).witness(&shipped_in(folder.path())).await.unwrap();
+    let (entity, why) = keyless.inspect("usr_0649fzkkq87q7a47").await.refusals.swap_remove(0);
+    assert!(entity == "users" && why.contains("the key that opens its public ids is not here"), "{entity}: {why}");
+
+    let (registry, _) = witnessed(folder.path()).await;
+    let user = registry.any_minter("users").unwrap();
+    let text = user.publish(user.mint().unwrap(), b"").unwrap().to_string();
+    let witness = builder(NOW_MS, folder.path()).witness(&shipped_in(folder.path())).await.unwrap();
+    assert_eq!(witness.inspect(&text).await.candidates.len(), 1);
+    for edited in [&text[..text.len() - 1], &format!("{text}0"), "usr_", "USR_x"] {
+        let inspection = witness.inspect(edited).await;
+        let (entity, why) = &inspection.refusals[0];
+        assert!(inspection.candidates.is_empty() && entity == "users", "{edited}: {inspection:?}");
+        assert!(why.contains("its prefix, but no public id of it"), "{edited}: {why}");
+    }
+    assert!(!witness.inspect("usrx_5").await.refusals[0].1.contains("prefix"));
 }
 
 #[test]
