@@ -41,6 +41,8 @@ pub struct Inspection {
     pub candidates: Vec<Candidate>,
     /// Why it is not an id of each entity or scheme, for people to read, the nearest miss first.
     pub refusals: Vec<(String, String)>,
+    /// The entity of which it is, or holds, a bearer token. Then `input` is not the text, for that is a secret.
+    pub secret_of: Option<String>,
 }
 
 /// One reading.
@@ -74,7 +76,8 @@ impl Inspector {
     /// Reads a text in every way it can be read.
     pub fn inspect(&self, text: &str) -> Inspection {
         let input = text.trim().to_owned();
-        let mut inspection = Inspection { input: input.clone(), candidates: Vec::new(), refusals: Vec::new() };
+        let mut inspection =
+            Inspection { input: input.clone(), candidates: Vec::new(), refusals: Vec::new(), secret_of: None };
         if input.len() > TEXT_LEN_MAX {
             let error = ParseError::Length { found: input.len(), expected: TEXT_LEN_MAX };
             inspection.refusals.push(("id".to_owned(), error.to_string()));
@@ -163,6 +166,16 @@ impl Inspector {
 }
 
 impl Inspection {
+    /// A bearer token of `entity`: of the text nothing but its prefix is kept.
+    pub(crate) fn secret(entity: &str, prefix: &str) -> Self {
+        Self {
+            input: format!("{prefix}…"),
+            candidates: Vec::new(),
+            refusals: Vec::new(),
+            secret_of: Some(entity.to_owned()),
+        }
+    }
+
     /// Adds a reading that was opened with a key: nothing else is as certain.
     pub(crate) fn opened(&mut self, candidate: Candidate) {
         self.candidates.retain(|other| other.entity != candidate.entity || other.id != candidate.id);
@@ -212,7 +225,9 @@ impl Inspection {
             "candidates".to_owned(),
             self.candidates.iter().map(|found| Value::Object(found.to_json())).collect(),
         );
-        if self.candidates.is_empty() {
+        if let Some(entity) = &self.secret_of {
+            whole.insert("bearer_token_of".to_owned(), json!(entity));
+        } else if self.candidates.is_empty() {
             let why: Map<String, Value> =
                 self.refusals.iter().map(|(scheme, why)| (scheme.clone(), json!(why))).collect();
             whole.insert("refusals".to_owned(), Value::Object(why));

@@ -137,7 +137,23 @@ impl<E: Entity> Minter<E> {
     /// # Errors
     /// As [`resolve`](Self::resolve).
     pub fn resolve_human(&self, typed: &str) -> Result<Id<E>, PublicIdError> {
-        opened(codec(self.codec.as_ref())?.decode_human(typed, b"")?)
+        self.resolve_human_for(typed, b"")
+    }
+
+    /// Opens what a person typed of a public id that was bound to `context`.
+    ///
+    /// # Errors
+    /// As [`resolve`](Self::resolve).
+    pub fn resolve_human_for(&self, typed: &str, context: &[u8]) -> Result<Id<E>, PublicIdError> {
+        opened(codec(self.codec.as_ref())?.decode_human(typed, context)?)
+    }
+
+    /// Puts right what people make of a public id, without opening it: the text to search for or to show again.
+    ///
+    /// # Errors
+    /// [`PublicIdError::Malformed`] if what remains is no text of a public id's length and characters.
+    pub fn normalise_human(&self, typed: &str) -> Result<PublicId<E>, PublicIdError> {
+        codec(self.codec.as_ref())?.normalise_human(typed)?.parse()
     }
 
     /// Opens a text that was given out before its id was reissued under another key. Answer "revoked", never the row.
@@ -145,7 +161,15 @@ impl<E: Entity> Minter<E> {
     /// # Errors
     /// As [`resolve`](Self::resolve): also for every text that is valid at present.
     pub fn resolve_legacy(&self, text: &str) -> Result<Id<E>, PublicIdError> {
-        opened(codec(self.codec.as_ref())?.decode_legacy(text, b"")?)
+        self.resolve_legacy_for(text, b"")
+    }
+
+    /// As [`resolve_legacy`](Self::resolve_legacy), for a text that was bound to `context`.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn resolve_legacy_for(&self, text: &str, context: &[u8]) -> Result<Id<E>, PublicIdError> {
+        opened(codec(self.codec.as_ref())?.decode_legacy(text, context)?)
     }
 
     /// Checks an id that a client made itself, `now_ms` being our clock in Unix ms: of this scheme, and neither from the
@@ -159,8 +183,13 @@ impl<E: Entity> Minter<E> {
         // Writing into a String cannot fail; what the scheme does not read back is none of its ids.
         let _ = self.scheme.format(bits, &mut text);
         let bits = self.scheme.parse(&text)?;
-        if let Some(made) = self.scheme.anatomy(bits).time {
-            let ahead_ms = made.unix_ms.saturating_sub(i64::try_from(now_ms).unwrap_or(i64::MAX));
+        let now_ms = i64::try_from(now_ms).unwrap_or(i64::MAX);
+        let made = self.scheme.anatomy(bits).time;
+        if made.is_none() && self.scheme.range_at(ACCEPT_FROM_MS, i64::MAX).is_some() {
+            return Err(AcceptError::Timeless);
+        }
+        if let Some(made) = made {
+            let ahead_ms = made.unix_ms.saturating_sub(now_ms);
             if ahead_ms > ACCEPT_SKEW_MS {
                 return Err(AcceptError::Future { ahead_ms });
             }
@@ -319,6 +348,9 @@ pub enum AcceptError {
         /// How far, in milliseconds.
         ahead_ms: i64,
     },
+    /// It carries no time where every id of this kind does: nil, or all ones.
+    #[error("it carries no time, and every id of this kind does: it stands for no record")]
+    Timeless,
     /// It carries a time before ids of this kind existed.
     #[error("its time, {unix_ms} ms since 1970, lies before ids of this kind existed: it was made up")]
     Past {

@@ -6,7 +6,9 @@ use mintage_core::{Format, StoreError, StoreErrorKind};
 
 use crate::{
     config::{Checked, EntityConfig, Environment, KeyConfig, KeyPlace},
-    public::{Codec, EnvKeys, FileKeys, FormError, KeyError, KeySource, Keyring, MASTER_LEN, PublicForm, StartAt},
+    public::{
+        Codec, EnvKeys, FileKeys, FormError, KeyError, KeySource, KeyStart, Keyring, MASTER_LEN, PublicForm, StartAt,
+    },
 };
 
 /// The key rings that a registry has loaded, by their names in the config.
@@ -17,7 +19,7 @@ pub(crate) struct Rings {
 }
 
 impl Rings {
-    /// Loads a ring. A file is made only where `recorded` is `None`: where the store has never seen a key of this name.
+    /// Loads a ring. A file is made only where `recorded` is `false`: where no store has ever seen a key of this name.
     pub(crate) async fn load(
         &mut self,
         key: &KeyConfig,
@@ -50,12 +52,17 @@ impl Rings {
     }
 
     /// Rings that exist already, for readers: nothing is made, and what cannot be read is passed over.
-    pub(crate) fn present(checked: &Checked, environment: &Environment) -> Self {
+    pub(crate) async fn present(
+        checked: &Checked,
+        sources: &BTreeMap<String, Arc<dyn KeySource>>,
+        environment: &Environment,
+    ) -> Self {
         let mut found = Self::default();
         for key in &checked.keys {
-            let ring = match &key.place {
-                KeyPlace::File(path) => FileKeys::new(path.clone()).read(),
-                KeyPlace::Variable(name) => {
+            let ring = match (sources.get(&key.name), &key.place) {
+                (Some(source), _) => source.load().await,
+                (None, KeyPlace::File(path)) => FileKeys::new(path.clone()).read(),
+                (None, KeyPlace::Variable(name)) => {
                     EnvKeys::new(name.clone()).parse(environment.value(name).map(str::to_owned))
                 }
             };
@@ -135,8 +142,8 @@ pub(crate) fn record(key: &str, ring: &Keyring, recorded: Option<&Format>) -> Re
     }
     for start in ring.starts() {
         format = match &start.at {
-            StartAt::Time { unix_ms } => format.growing(&format!("from.{}", start.version), unix_ms),
-            StartAt::Number { entity, from } => format.growing(&format!("from.{}.{entity}", start.version), from),
+            StartAt::Time { unix_ms } => format.growing(&start_name(start), unix_ms),
+            StartAt::Number { from, .. } => format.growing(&start_name(start), from),
         };
     }
     for (name, value) in recorded.into_iter().flat_map(Format::fields) {
@@ -164,4 +171,31 @@ pub(crate) fn record(key: &str, ring: &Keyring, recorded: Option<&Format>) -> Re
         }
     }
     Ok(format)
+}
+
+/// Starts that no process has recorded yet.
+pub(crate) fn fresh_starts<'r>(ring: &'r Keyring, recorded: &'r Format) -> impl Iterator<Item = &'r KeyStart> {
+    let growing = Format::default();
+    ring.starts().iter().filter(move |start| {
+        let named = growing.clone().growing(&start_name(start), "");
+        named.fields().all(|(name, _)| recorded.field(name).is_none())
+    })
+}
+
+/// A version was to take over at a place that ids have passed: those given out since would change.
+pub(crate) fn starts_too_late(key: &str, version: u32, place: &str) -> StoreError {
+    StoreError::new(
+        StoreErrorKind::FormatMismatch,
+        format!(
+            "keys.{key}: version {version} was to own the ids from {place} on, and ids have passed that before this key file \
+             came here: public ids given out since would change. Write a later start into the key file"
+        ),
+    )
+}
+
+fn start_name(start: &KeyStart) -> String {
+    match &start.at {
+        StartAt::Time { .. } => format!("from.{}", start.version),
+        StartAt::Number { entity, .. } => format!("from.{}.{entity}", start.version),
+    }
 }

@@ -22,12 +22,15 @@ use mintage_schemes::fork::Birth;
 use crate::{
     AnyMinter, Entity, Kind, Minter, Tokens, TokensError,
     builtin::Builtins,
-    config::{Checked, Config, ConfigErrors, EntityConfig, Environment, PoolConfig, SeriesConfig, TokensConfig},
+    config::{
+        Checked, Config, ConfigErrors, EntityConfig, Environment, KeyConfig, KeyPlace, PoolConfig, SeriesConfig, TokensConfig,
+    },
     instance,
     keeper::{Claim, Keeper, KeeperPlan, LeaseHealth},
-    public::{Codec, FormError, KeyError, KeySource},
+    public::{Codec, FormError, KeyError, KeySource, KeyStart, StartAt},
     publish::{self, Rings, keys_of, record_name},
     series::{self, Desk, Series},
+    time,
 };
 
 /// Mints, decodes and gives back. Dropping it without [`close`](Self::close) costs gaps, never repeats.
@@ -383,6 +386,10 @@ impl RegistryBuilder {
         self
     }
 
+    pub(crate) fn key_sources(&self) -> &BTreeMap<String, Arc<dyn KeySource>> {
+        &self.key_sources
+    }
+
     pub(crate) fn environment_shared(&self) -> &Environment {
         &self.environment
     }
@@ -557,12 +564,17 @@ impl Assembly<'_> {
             let recorded = formats.pinned(&record_name(&name)).await.map_err(|source| store_error(&store, source))?;
             if self.rings.ring(&name).is_none() {
                 let source = self.builder.key_sources.get(&name);
-                let loaded = self.rings.load(key, source, &self.builder.environment, recorded.is_some()).await;
+                let known = recorded.is_some() || self.is_key_recorded(key).await?;
+                let loaded = self.rings.load(key, source, &self.builder.environment, known).await;
                 loaded.map_err(|source| BuildError::Keys { key: name.clone(), source })?;
             }
             let Some(ring) = self.rings.ring(&name) else { continue };
             let record =
                 publish::record(&name, ring, recorded.as_ref()).map_err(|source| store_error(&store, source))?;
+            if let Some(recorded) = &recorded {
+                let fresh = publish::fresh_starts(ring, recorded).cloned().collect::<Vec<KeyStart>>();
+                self.starts_lie_ahead(&store, &name, &fresh).await?;
+            }
             records.push((store, record_name(&name), record));
         }
         for entity in wanted {
@@ -573,6 +585,54 @@ impl Assembly<'_> {
             }
         }
         Ok(records)
+    }
+
+    /// Whether any store of this key's entities has a record of it. Asked only where a new file would be made: it must not
+    /// take the place of a lost one.
+    async fn is_key_recorded(&mut self, key: &KeyConfig) -> Result<bool, BuildError> {
+        if self.builder.key_sources.contains_key(&key.name)
+            || !matches!(&key.place, KeyPlace::File(path) if !path.exists())
+        {
+            return Ok(false);
+        }
+        let checked = self.checked;
+        let uses = |entity: &&EntityConfig| entity.public.iter().flat_map(keys_of).any(|name| name == key.name);
+        let stores: BTreeSet<&String> = checked.entities.iter().filter(uses).map(|entity| &entity.store).collect();
+        for store in stores {
+            let recorded = self.formats(store).await?.pinned(&record_name(&key.name)).await;
+            if recorded.map_err(|source| store_error(store, source))?.is_some() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// A version that nobody has recorded yet must not own an id that is made already.
+    async fn starts_lie_ahead(&mut self, store: &str, key: &str, fresh: &[KeyStart]) -> Result<(), BuildError> {
+        for start in fresh {
+            let passed = match &start.at {
+                StartAt::Time { unix_ms } => {
+                    let now_ms = i64::try_from(self.builder.clock.unix_ms()).unwrap_or(i64::MAX);
+                    (*unix_ms <= now_ms).then(|| time::rfc3339(*unix_ms, 1))
+                }
+                StartAt::Number { entity, from } => {
+                    let next = self.next_number(store, entity).await?;
+                    next.is_some_and(|next| next > *from).then(|| format!("{entity} {from}"))
+                }
+            };
+            if let Some(place) = passed {
+                return Err(store_error(store, publish::starts_too_late(key, start.version, &place)));
+            }
+        }
+        Ok(())
+    }
+
+    /// The first number of an entity of this store that is not handed out; `None` where it has no sequence.
+    async fn next_number(&mut self, store: &str, entity: &str) -> Result<Option<u64>, BuildError> {
+        let entity = self.checked.entity(entity).filter(|entity| entity.store == store);
+        let Some(sequence) = entity.and_then(|entity| entity.needs.sequence.clone()) else { return Ok(None) };
+        let rows = self.ranges(store).await?.sequences().await.map_err(|source| store_error(store, source))?;
+        Ok(rows.into_iter().find(|row| row.name == sequence.name).map(|row| row.next))
     }
 
     /// What decides the meaning of an entity's ids, inside the house and outside. A token that the config does not ask for is

@@ -242,6 +242,29 @@ impl Tokens {
         self.store.revoke(self.entity(), id, self.core.now_ms()).await
     }
 
+    /// The tokens that have been expired or revoked for `dead_for_ms` and longer: what [`prune`](Self::prune) would forget.
+    ///
+    /// # Errors
+    /// What the store said.
+    pub async fn dead(&self, dead_for_ms: u64) -> Result<Vec<TokenRow>, StoreError> {
+        let dead_by_ms = self.core.now_ms().saturating_sub(dead_for_ms);
+        let mut rows = self.list().await?;
+        rows.retain(|row| row.dead_since_ms().is_some_and(|since_ms| since_ms <= dead_by_ms));
+        Ok(rows)
+    }
+
+    /// Forgets the tokens that have been expired or revoked for `dead_for_ms` and longer, and says how many. They were refused
+    /// before and are refused now; only the list is shorter.
+    ///
+    /// Leave a margin: a clock that is far ahead takes good tokens for expired ones, and what is forgotten does not come back.
+    ///
+    /// # Errors
+    /// What the store said. If it is `Unavailable`, ask again.
+    pub async fn prune(&self, dead_for_ms: u64) -> Result<u64, StoreError> {
+        self.awake()?;
+        self.store.prune(self.entity(), self.core.now_ms().saturating_sub(dead_for_ms)).await
+    }
+
     fn scopes_are_known(&self, scopes: &[String]) -> Result<(), IssueError> {
         let Some(known) = &self.config.scopes else { return Ok(()) };
         match scopes.iter().find(|scope| !known.contains(scope)) {

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use mintage_core::{
-    Clock, Grant, WorkerPool,
+    Clock, Grant, StoreError, WorkerPool,
     plugin::{Address, Backend},
 };
 
@@ -14,7 +14,7 @@ use crate::{
     BuildError, Candidate, Config, Inspection, Inspector, RegistryBuilder,
     config::{Checked, EntityConfig},
     public::{Codec, PublicIdCodec},
-    publish::Rings,
+    publish::{Rings, record_name},
 };
 
 /// Reads ids with everything a config and its stores know.
@@ -47,7 +47,7 @@ impl RegistryBuilder {
             }
         }
         let inspector = self.inspector(&checked);
-        let rings = Rings::present(&checked, self.environment_shared());
+        let rings = Rings::present(&checked, self.key_sources(), self.environment_shared()).await;
         let codecs = checked
             .entities
             .iter()
@@ -79,8 +79,37 @@ impl Witness {
         &self.troubles
     }
 
-    /// Reads a text in every way, best first: as a public id where the keys are here, and as a raw one.
+    /// Whether a store has a record of the keys that the config calls `name`: then ids were published under them.
+    ///
+    /// # Errors
+    /// [`BuildError::Store`] if a store cannot be asked, which says nothing about the keys.
+    pub async fn knows_key(&self, name: &str) -> Result<bool, BuildError> {
+        for (store, backend) in &self.backends {
+            let Some(formats) = &backend.formats else { continue };
+            let recorded = formats.pinned(&record_name(name)).await;
+            let recorded = recorded.map_err(|source| BuildError::Store { store: store.clone(), source })?;
+            if recorded.is_some() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// The first number of an entity that is not handed out yet; `None` where it has no sequence, or none in a store.
+    ///
+    /// # Errors
+    /// [`BuildError::Store`] if its store cannot be asked.
+    pub async fn next_number(&self, entity: &str) -> Result<Option<u64>, BuildError> {
+        let Some(entity) = self.checked.entity(entity) else { return Ok(None) };
+        self.sequence_next(entity).await.map_err(|source| BuildError::Store { store: entity.store.clone(), source })
+    }
+
+    /// Reads a text in every way, best first: as a public id where the keys are here, and as a raw one. What may be a bearer
+    /// token is not read: the answer says whose it is and repeats nothing of it.
     pub async fn inspect(&self, text: &str) -> Inspection {
+        if let Some(tokens) = self.checked.tokens.iter().find(|tokens| tokens.format.claims(text)) {
+            return Inspection::secret(&tokens.name, tokens.format.prefix());
+        }
         let mut inspection = self.inspector.inspect(text);
         self.open_public(&mut inspection);
         for index in 0..inspection.candidates.len() {
@@ -93,7 +122,8 @@ impl Witness {
                 (Some(worker), Some(at_ms)) => self.grants(entity, worker, at_ms).await,
                 _ => Vec::new(),
             };
-            let next = self.next_number(entity).await;
+            // A store that does not answer knows nothing.
+            let next = self.sequence_next(entity).await.ok().flatten();
             inspection.corroborate(index, grants, next);
         }
         inspection.rank();
@@ -152,10 +182,10 @@ impl Witness {
         grants.into_iter().filter(|grant| u64::from(grant.worker) == worker).collect()
     }
 
-    async fn next_number(&self, entity: &EntityConfig) -> Option<u64> {
-        let sequence = entity.needs.sequence.as_ref()?;
-        let ranges = self.backends.get(&entity.store)?.ranges.as_ref()?;
-        let rows = ranges.sequences().await.ok()?;
-        rows.into_iter().find(|row| row.name == sequence.name).map(|row| row.next)
+    async fn sequence_next(&self, entity: &EntityConfig) -> Result<Option<u64>, StoreError> {
+        let ranges = self.backends.get(&entity.store).and_then(|backend| backend.ranges.as_ref());
+        let (Some(sequence), Some(ranges)) = (&entity.needs.sequence, ranges) else { return Ok(None) };
+        let rows = ranges.sequences().await?;
+        Ok(rows.into_iter().find(|row| row.name == sequence.name).map(|row| row.next))
     }
 }

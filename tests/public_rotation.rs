@@ -220,7 +220,9 @@ fn what_must_not_change_is_pinned() {
     let plain = Format::of("timed");
     let pins = |form: PublicForm, realm| Codec::new(&form, "orders", realm, &ring(&[ONE])).unwrap().pin(plain.clone());
     let one = pins(token(), "live");
-    assert_eq!(one.field("public"), Some("token"));
+    assert_eq!(one.field("+public"), Some("token"));
+    assert!(one.agrees_with(&plain, "orders").is_ok(), "a form may be chosen later");
+    assert!(plain.agrees_with(&one, "orders").is_err(), "and not given up");
     assert!(one.agrees_with(&pins(token(), "live"), "orders").is_ok());
     for other in [
         pins(token(), "test"),

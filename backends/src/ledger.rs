@@ -316,6 +316,18 @@ impl Ledger {
         true
     }
 
+    pub(crate) fn prune_tokens(&mut self, entity: &str, dead_by_ms: u64) -> u64 {
+        let Some(kept) = self.tokens.get_mut(entity) else { return 0 };
+        let before = kept.len();
+        kept.retain(|_, token| token.describe("", [0; 32]).dead_since_ms().is_none_or(|since_ms| since_ms > dead_by_ms));
+        let forgotten = before - kept.len();
+        if kept.is_empty() {
+            self.tokens.remove(entity);
+        }
+        // At most as many as there were.
+        forgotten as u64
+    }
+
     fn token_count(&self) -> usize {
         self.tokens.values().map(BTreeMap::len).sum()
     }
@@ -536,6 +548,11 @@ macro_rules! keeps_a_ledger {
             async fn revoke(&self, entity: &str, id: &str, at_ms: u64) -> Result<bool, StoreError> {
                 let (entity, id) = (entity.to_owned(), id.to_owned());
                 self.run(move |ledger, _| Ok(ledger.revoke_token(&entity, &id, at_ms))).await
+            }
+
+            async fn prune(&self, entity: &str, dead_by_ms: u64) -> Result<u64, StoreError> {
+                let entity = entity.to_owned();
+                self.run(move |ledger, _| Ok(ledger.prune_tokens(&entity, dead_by_ms))).await
             }
         }
     };

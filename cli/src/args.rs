@@ -75,11 +75,11 @@ Examples:
 Examples:
   mintage keys show
   mintage keys rotate main --at 2027-01-01T00:00:00Z --dry-run
-  mintage keys rotate main --from orders=2000000
+  mintage keys rotate main --from tickets=2000000
   mintage keys revoke main --version 1"
     )]
     Keys(KeysCommand),
-    /// Bearer tokens, such as API keys: issue, verify, list, revoke.
+    /// Bearer tokens, such as API keys: issue, verify, list, revoke, prune.
     #[command(
         subcommand,
         after_help = "\
@@ -88,6 +88,7 @@ Examples:
   mintage tokens verify api_keys - < token.txt
   mintage tokens list api_keys -o json
   mintage tokens revoke api_keys 7km1dzhmq0
+  mintage tokens prune api_keys --older 90d --dry-run
   mintage tokens pattern api_keys                for secret scanners"
     )]
     Tokens(TokensCommand),
@@ -126,7 +127,7 @@ pub(crate) struct NewArgs {
 
 #[derive(ClapArgs, Debug)]
 pub(crate) struct InspectArgs {
-    /// The ids; `-` reads them from stdin, one a line.
+    /// The ids; `-` reads them from stdin, one a line. A bearer token belongs there and not here: arguments are kept by shells.
     #[arg(required = true, allow_negative_numbers = true)]
     pub(crate) ids: Vec<OsString>,
     /// How to print them.
@@ -256,6 +257,16 @@ pub(crate) enum TokensCommand {
         entity: String,
         /// The id that `list` shows.
         id: String,
+    },
+    /// Forget tokens that were expired or revoked long ago. They are refused as before; the list gets shorter.
+    Prune {
+        /// The entity, as the config names it.
+        entity: String,
+        /// For how long they must have been of no use: 30d, 12h.
+        #[arg(long, value_name = "DURATION", default_value = "30d")]
+        older: String,
+        #[command(flatten)]
+        care: Care,
     },
     /// Print the regular expression that finds its tokens in code and logs.
     Pattern {

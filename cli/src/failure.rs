@@ -55,7 +55,13 @@ impl Failure {
 
 impl From<BuildError> for Failure {
     fn from(error: BuildError) -> Self {
-        let code = match &error {
+        Self::from(&error)
+    }
+}
+
+impl From<&BuildError> for Failure {
+    fn from(error: &BuildError) -> Self {
+        let code = match error {
             BuildError::Config(_)
             | BuildError::NoEntity { .. }
             | BuildError::Keys { .. }
@@ -66,7 +72,7 @@ impl From<BuildError> for Failure {
             BuildError::Entity { source, .. } => ready_code(source),
             _ => REFUSED,
         };
-        let message = match &error {
+        let message = match error {
             BuildError::Entity { entity, source } => format!("entity {entity}: {}", ready_text(source)),
             other => chain(other),
         };

@@ -33,7 +33,7 @@ pub(crate) async fn run(config: &ConfigArgs, inspect: InspectArgs) -> Result<(),
     let mut unread = None;
     for id in &inspect.ids {
         if id != "-" {
-            report.print(&id.to_string_lossy()).await?;
+            report.print_argument(&id.to_string_lossy()).await?;
         } else if let Err(error) = report.print_lines(&mut io::stdin().lock()).await? {
             unread = Some(error);
         }
@@ -87,13 +87,30 @@ impl Report {
         }
     }
 
+    /// Prints what an argument could be. A secret should not have stood there.
+    async fn print_argument(&mut self, text: &str) -> Result<(), Failure> {
+        let inspection = self.witness.inspect(text).await;
+        if let Some(entity) = &inspection.secret_of {
+            output::remark(&format!(
+                "that argument is, or holds, a bearer token of {entity}. Other users see the arguments of a process, and the \
+                 shell keeps them: revoke it and issue another. `mintage inspect -` and `mintage tokens verify {entity} -` read \
+                 stdin"
+            ));
+        }
+        self.report(&inspection)
+    }
+
     async fn print(&mut self, text: &str) -> Result<(), Failure> {
         let inspection = self.witness.inspect(text).await;
+        self.report(&inspection)
+    }
+
+    fn report(&mut self, inspection: &Inspection) -> Result<(), Failure> {
         let mut out = io::stdout().lock();
-        if inspection.best().is_none() {
+        if inspection.best().is_none() && inspection.secret_of.is_none() {
             self.invalid += 1;
             if self.reasons.len() < REASONS_MAX {
-                self.reasons.push(why_not(&inspection));
+                self.reasons.push(why_not(inspection));
             }
         }
         match self.output {
@@ -101,12 +118,12 @@ impl Report {
                 let comma = if self.printed == 0 { "" } else { ",\n" };
                 write!(out, "{comma}{:#}", inspection.to_json())?;
             }
-            Output::Csv => out.write_all(csv(&inspection).as_bytes())?,
+            Output::Csv => out.write_all(csv(inspection).as_bytes())?,
             Output::Text => {
                 if self.printed > 0 {
                     writeln!(out)?;
                 }
-                out.write_all(told(&inspection).as_bytes())?;
+                out.write_all(told(inspection).as_bytes())?;
             }
         }
         self.printed += 1;
@@ -161,7 +178,12 @@ fn told(inspection: &Inspection) -> String {
             inspection.candidates.iter().skip(FULL).map(|other| (title(other), summary(other))).collect();
         text.push_str(&output::aligned(&rows, 4));
     }
-    if inspection.candidates.is_empty() {
+    if let Some(entity) = &inspection.secret_of {
+        text.push_str(&format!(
+            "  is  a bearer token of {entity}, or part of one: a secret, so nothing of it is shown\n      \
+             `mintage tokens verify {entity} -` says whether it is accepted\n"
+        ));
+    } else if inspection.candidates.is_empty() {
         text.push_str("  no id of any scheme known here\n");
     }
     text

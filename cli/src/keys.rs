@@ -1,11 +1,12 @@
 //! `mintage keys`: the key files of public ids. A key itself is never printed.
 
-use std::io::{IsTerminal, Write};
+use std::io::Write;
 
 use mintage::{
-    BuildError,
-    config::{Checked, KeyPlace},
-    public::{FileKeys, KeyChange, Keyring, StartAt},
+    BuildError, Config, Witness,
+    config::{Checked, EntityConfig, KeyPlace},
+    core::{AnyId, Clock as _, SystemClock},
+    public::{Codec, FileKeys, KeyChange, KeyError, KeySource as _, Keyring, PublicForm, StartAt},
     time,
 };
 
@@ -15,30 +16,45 @@ use crate::{
     output,
 };
 
-pub(crate) fn run(config: &ConfigArgs, command: KeysCommand) -> Result<(), Failure> {
+pub(crate) async fn run(config: &ConfigArgs, command: KeysCommand) -> Result<(), Failure> {
     let config = config.load()?;
     let checked = args::builder().check(&config).map_err(BuildError::from)?;
     match command {
-        KeysCommand::New { name } => {
-            let file = file(&checked, &name)?;
-            file.make()?;
-            output::remark(&format!(
-                "made {}: keep a copy in a safe place; without it no public id can be read again",
-                file.path().display()
-            ));
-            Ok(())
-        }
+        KeysCommand::New { name } => new(&config, &checked, &name).await,
         KeysCommand::Show { name } => show(&checked, &name),
         KeysCommand::Rotate { name, at, from, leaked, care } => {
             let change = match leaked {
                 Some(old) => KeyChange::Reissue { old },
-                None => KeyChange::Rotate { starts: starts(&checked, at.as_deref(), &from)? },
+                None => KeyChange::Rotate { starts: starts(&config, &checked, &name, at.as_deref(), &from).await? },
             };
             change_file(&checked, &name, &change, &care)
         }
         KeysCommand::Revoke { name, version, care } => {
             change_file(&checked, &name, &KeyChange::Revoke { version }, &care)
         }
+    }
+}
+
+/// Makes the file, unless a store knows that it is lost and not new.
+async fn new(config: &Config, checked: &Checked, name: &str) -> Result<(), Failure> {
+    let file = file(checked, name)?;
+    if !file.path().exists() && witness(config).await?.knows_key(name).await? {
+        return Err(KeyError::Lost { place: file.place() }.into());
+    }
+    file.make()?;
+    output::remark(&format!(
+        "made {}: keep a copy in a safe place; without it no public id can be read again",
+        file.path().display()
+    ));
+    Ok(())
+}
+
+/// What the stores know. A store that cannot be asked may know what matters.
+async fn witness(config: &Config) -> Result<Witness, Failure> {
+    let witness = args::builder().witness(config).await?;
+    match witness.troubles().first() {
+        Some(trouble) => Err(trouble.into()),
+        None => Ok(witness),
     }
 }
 
@@ -109,19 +125,27 @@ fn versions(ring: &Keyring) -> Vec<(String, String)> {
         .collect()
 }
 
-fn starts(checked: &Checked, at: Option<&str>, from: &[String]) -> Result<Vec<StartAt>, Failure> {
+/// Where the new version takes over: ahead of every id there is.
+async fn starts(
+    config: &Config,
+    checked: &Checked,
+    name: &str,
+    at: Option<&str>,
+    from: &[String],
+) -> Result<Vec<StartAt>, Failure> {
     let mut starts = Vec::new();
     if let Some(text) = at {
-        starts.push(StartAt::Time { unix_ms: time::parse(text).map_err(Failure::usage)? });
+        let unix_ms = time::parse(text).map_err(Failure::usage)?;
+        if u64::try_from(unix_ms).is_ok_and(|unix_ms| unix_ms <= SystemClock.unix_ms()) || unix_ms < 0 {
+            return Err(Failure::usage(format!(
+                "{text} has passed: public ids given out since would change. Name a time that leaves enough for bringing the \
+                 file to every machine, or --leaked VERSION if they are to change"
+            )));
+        }
+        starts.push(StartAt::Time { unix_ms });
     }
     for pair in from {
-        let wrong = || Failure::usage(format!("{pair:?}: write ENTITY=NUMBER, such as orders=2000000"));
-        let (entity, number) = pair.split_once('=').ok_or_else(wrong)?;
-        if checked.entity(entity).is_none() {
-            return Err(Failure::usage(format!("{pair:?}: the config has no entity {entity:?}")));
-        }
-        let from = mintage::core::parse_decimal(number, 63).map_err(|_| wrong())?;
-        starts.push(StartAt::Number { entity: entity.to_owned(), from });
+        starts.push(start_of_numbers(config, checked, name, pair).await?);
     }
     if starts.is_empty() {
         return Err(Failure::usage(
@@ -132,15 +156,38 @@ fn starts(checked: &Checked, at: Option<&str>, from: &[String]) -> Result<Vec<St
     Ok(starts)
 }
 
+async fn start_of_numbers(config: &Config, checked: &Checked, name: &str, pair: &str) -> Result<StartAt, Failure> {
+    let wrong = || Failure::usage(format!("{pair:?}: write ENTITY=NUMBER, such as tickets=2000000"));
+    let (entity, number) = pair.split_once('=').ok_or_else(wrong)?;
+    let from = mintage::core::parse_decimal(number, 63).map_err(|_| wrong())?;
+    let known = checked.entity(entity);
+    let known = known.ok_or_else(|| Failure::usage(format!("{pair:?}: the config has no entity {entity:?}")))?;
+    match &known.public {
+        Some(form) if form.key() != Some(name) => {
+            return Err(Failure::usage(format!("{pair:?}: {entity} does not use keys.{name}")));
+        }
+        Some(form) if form.rotates() => {}
+        _ => return Err(Failure::usage(format!("{pair:?}: the key of {entity} can never change"))),
+    }
+    if let Some(next) = witness(config).await?.next_number(entity).await?.filter(|next| *next > from) {
+        return Err(Failure::usage(format!(
+            "{pair:?}: numbers below {next} are handed out, and their public ids would change: begin at {next} or later, with \
+             room for those handed out until the file is on every machine"
+        )));
+    }
+    Ok(StartAt::Number { entity: entity.to_owned(), from })
+}
+
 fn change_file(checked: &Checked, name: &str, change: &KeyChange, care: &Care) -> Result<(), Failure> {
     let file = file(checked, name)?;
-    let before = versions(&file.read()?);
-    let after = versions(&file.preview(change)?);
+    let (before, after) = (file.read()?, file.preview(change)?);
     output::remark(&format!("{} would change", file.path().display()));
     let mut plan = String::from("before\n");
-    plan.push_str(&output::aligned(&before, 2));
+    plan.push_str(&output::aligned(&versions(&before), 2));
     plan.push_str("after (a new version gets a fresh key when the change is made)\n");
-    plan.push_str(&output::aligned(&after, 2));
+    plan.push_str(&output::aligned(&versions(&after), 2));
+    plan.push_str("what that means\n");
+    plan.push_str(&output::aligned(&moves(checked, name, &before, &after)?, 2));
     plan.push_str(match change {
         KeyChange::Rotate { .. } => "No public id given out so far changes. Bring the file to every machine before the new version takes over.\n",
         KeyChange::Reissue { .. } => "Public ids of the leaked version change; the old texts open by resolve_legacy only.\n",
@@ -150,7 +197,7 @@ fn change_file(checked: &Checked, name: &str, change: &KeyChange, care: &Care) -
     if care.dry_run {
         return Ok(());
     }
-    if !care.yes && !confirmed()? {
+    if !care.yes && !output::confirmed()? {
         return Err(Failure::refused("not confirmed: nothing was changed (--yes to go ahead without asking)"));
     }
     file.apply(change)?;
@@ -158,14 +205,52 @@ fn change_file(checked: &Checked, name: &str, change: &KeyChange, care: &Care) -
     Ok(())
 }
 
-fn confirmed() -> Result<bool, Failure> {
-    if !std::io::stdin().is_terminal() {
-        return Ok(false);
+/// A row an entity: which of its ids go to another version.
+fn moves(checked: &Checked, name: &str, before: &Keyring, after: &Keyring) -> Result<Vec<(String, String)>, Failure> {
+    let uses = |entity: &&EntityConfig| entity.public.as_ref().is_some_and(|form| form.key() == Some(name));
+    let mut rows = Vec::new();
+    for entity in checked.entities.iter().filter(uses) {
+        let Some(form) = &entity.public else { continue };
+        let (old, new) = (owners(checked, entity, form, before)?, owners(checked, entity, form, after)?);
+        let moved = if new.is_empty() { "its key can never change".to_owned() } else { moved(entity, &old, &new) };
+        rows.push((format!("{} ({})", entity.name, form.name()), moved));
     }
-    let mut terminal = std::io::stderr();
-    write!(terminal, "mintage: go ahead? [y/N] ")?;
-    terminal.flush()?;
-    let mut answer = String::new();
-    std::io::stdin().read_line(&mut answer)?;
-    Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
+    Ok(rows)
+}
+
+/// From which id on which version owns. Empty for numbers, whose stages keep their keys.
+fn owners(checked: &Checked, entity: &EntityConfig, form: &PublicForm, ring: &Keyring) -> Result<Owners, Failure> {
+    if form.name() == "number" {
+        return Ok(Vec::new());
+    }
+    let form = form.clone().rotated_by(ring, &entity.name, &entity.plan.reader());
+    let codec = Codec::new(&form, &entity.name, &checked.realm, ring);
+    let codec = codec.map_err(|error| Failure::usage(format!("entities.{}.public: {error}", entity.name)))?;
+    Ok(codec.ownership())
+}
+
+type Owners = Vec<(AnyId, u32)>;
+
+fn moved(entity: &EntityConfig, old: &Owners, new: &Owners) -> String {
+    let owner = |owners: &Owners, id: AnyId| owners.iter().rev().find(|(from, _)| *from <= id).map(|(_, owner)| *owner);
+    let mut bounds: Vec<AnyId> = old.iter().chain(new).map(|(from, _)| *from).collect();
+    bounds.sort_unstable();
+    bounds.dedup();
+    let reader = entity.plan.reader();
+    let mut told = Vec::new();
+    for (at, from) in bounds.iter().enumerate() {
+        let (before, after) = (owner(old, *from), owner(new, *from));
+        if let (Some(before), Some(after)) = (before, after)
+            && before != after
+        {
+            let place = match at {
+                0 => "the first id".to_owned(),
+                _ => reader.format(*from).unwrap_or_default(),
+            };
+            let until = bounds.get(at + 1).and_then(|next| reader.format(*next));
+            let until = until.map(|next| format!(", up to {next}")).unwrap_or_default();
+            told.push(format!("from {place} on{until}: version {after} in place of {before}"));
+        }
+    }
+    if told.is_empty() { "nothing changes".to_owned() } else { told.join("; ") }
 }

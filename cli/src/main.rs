@@ -46,7 +46,7 @@ async fn run(args: Args) -> Result<(), Failure> {
         Command::At(at) => facts::at(&args.config, &at),
         Command::Check(check) => facts::check(&args.config, &check),
         Command::Explain(explain) => facts::explain(&args.config, &explain),
-        Command::Keys(command) => keys::run(&args.config, command),
+        Command::Keys(command) => keys::run(&args.config, command).await,
         Command::Tokens(command) => tokens::run(&args.config, command).await,
         Command::Schema => facts::schema(),
         Command::Completions { shell } => args::completions(shell),

@@ -26,6 +26,19 @@ pub(crate) fn coloured() -> bool {
     std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }
 
+/// Asks on the terminal. Without one nobody can answer, and that is no.
+pub(crate) fn confirmed() -> std::io::Result<bool> {
+    if !std::io::stdin().is_terminal() {
+        return Ok(false);
+    }
+    let mut terminal = std::io::stderr();
+    write!(terminal, "mintage: go ahead? [y/N] ")?;
+    terminal.flush()?;
+    let mut answer = String::new();
+    std::io::stdin().read_line(&mut answer)?;
+    Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
+}
+
 /// Rows of two columns, the first padded to a common width.
 pub(crate) fn aligned(rows: &[(String, String)], indent: usize) -> String {
     let width = rows.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);

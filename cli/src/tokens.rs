@@ -1,4 +1,4 @@
-//! `mintage tokens`: issue, verify, list and revoke bearer tokens.
+//! `mintage tokens`: issue, verify, list, revoke and prune bearer tokens.
 //!
 //! A token is printed once, by `issue`, on stdout. It is read from stdin only: other users of the machine can see the arguments
 //! of a process, and shells keep them. No message repeats one.
@@ -16,7 +16,7 @@ use mintage::{
 use serde_json::{Value, json};
 
 use crate::{
-    args::{self, ConfigArgs, Output, TokensCommand},
+    args::{self, Care, ConfigArgs, Output, TokensCommand},
     failure::Failure,
     output,
 };
@@ -48,6 +48,13 @@ pub(crate) async fn run(config: &ConfigArgs, command: TokensCommand) -> Result<(
             let (registry, tokens) = open(config, &entity).await?;
             let revoked = revoke(&tokens, &id).await;
             close(registry, revoked).await
+        }
+        TokensCommand::Prune { entity, older, care } => {
+            let dead_for_ms = parse_duration_ms(&older)
+                .ok_or_else(|| Failure::usage("--older takes a duration such as 30d, 12h or 0s"))?;
+            let (registry, tokens) = open(config, &entity).await?;
+            let pruned = prune(&tokens, dead_for_ms, &care).await;
+            close(registry, pruned).await
         }
         TokensCommand::Pattern { entity } => pattern(config, &entity),
     }
@@ -143,6 +150,21 @@ async fn revoke(tokens: &Tokens, id: &str) -> Result<(), Failure> {
         )));
     }
     output::remark("revoked: from now on it is refused everywhere");
+    Ok(())
+}
+
+async fn prune(tokens: &Tokens, dead_for_ms: u64, care: &Care) -> Result<(), Failure> {
+    let dead = tokens.dead(dead_for_ms).await.map_err(Failure::from)?;
+    write_rows(tokens, &dead, Output::Text, true)?;
+    output::remark(&format!("{} tokens would be forgotten", dead.len()));
+    if care.dry_run || dead.is_empty() {
+        return Ok(());
+    }
+    if !care.yes && !output::confirmed()? {
+        return Err(Failure::refused("not confirmed: nothing was forgotten (--yes to go ahead without asking)"));
+    }
+    let forgotten = tokens.prune(dead_for_ms).await.map_err(Failure::from)?;
+    output::remark(&format!("{forgotten} tokens are forgotten"));
     Ok(())
 }
 

@@ -81,7 +81,7 @@ impl Format {
             .map(|name| {
                 let configured = self.field(name).unwrap_or(missing);
                 let stored = recorded.field(name).unwrap_or(missing);
-                format!("{name} is {configured} in the config and {stored} in the store")
+                format!("{} is {configured} in the config and {stored} in the store", name.trim_start_matches(GROWING))
             })
             .collect();
         if differences.is_empty() {

@@ -36,6 +36,13 @@ pub trait TokenStore: fmt::Debug + Send + Sync + 'static {
     /// # Errors
     /// `Unavailable` when the outcome is unknown: ask again.
     async fn revoke(&self, entity: &str, id: &str, at_ms: u64) -> Result<bool, StoreError>;
+
+    /// Forgets every token of `entity` that was expired or revoked by `dead_by_ms`, that millisecond included. Says how many.
+    /// No answer changes: an unknown token is refused as a dead one is.
+    ///
+    /// # Errors
+    /// `Unavailable` when the outcome is unknown: ask again.
+    async fn prune(&self, entity: &str, dead_by_ms: u64) -> Result<u64, StoreError>;
 }
 
 /// What is kept of a token. Nothing in it is secret, though its hash is shown to nobody.
@@ -115,6 +122,11 @@ impl TokenRow {
             (None, Some(end_ms)) if end_ms <= now_ms => TokenState::Expired,
             _ => TokenState::Active,
         }
+    }
+
+    /// Since when it is of no use, or from when on it will be, Unix ms; `None` for one that never ends.
+    pub fn dead_since_ms(&self) -> Option<u64> {
+        self.expires_ms.into_iter().chain(self.revoked_ms).min()
     }
 
     /// Whether it keeps the limits above. Stores call it before they keep a row, and after they have read one.
@@ -220,6 +232,10 @@ mod tests {
         assert_eq!([row.state(99), row.state(100)], [TokenState::Active, TokenState::Expired]);
         row.revoked_ms = Some(50);
         assert_eq!([row.state(0), row.state(100)], [TokenState::Revoked, TokenState::Revoked]);
+        let dead_since = |expires_ms, revoked_ms| TokenRow { expires_ms, revoked_ms, ..row.clone() }.dead_since_ms();
+        assert_eq!([dead_since(None, None), dead_since(Some(100), None)], [None, Some(100)]);
+        assert_eq!([dead_since(None, Some(50)), dead_since(Some(100), Some(50))], [Some(50), Some(50)]);
+        assert_eq!(dead_since(Some(100), Some(150)), Some(100), "revoked when it was of no use already");
     }
 
     #[test]

@@ -62,6 +62,11 @@ impl BearerFormat {
         format!("\\b{}[0-9A-Za-z]{{{}}}\\b", self.prefix, BODY_LEN + CHECK_LEN)
     }
 
+    /// Whether `text` holds what may be one of these tokens, whole or in part: then it must not be shown or logged.
+    pub fn claims(&self, text: &str) -> bool {
+        text.to_ascii_lowercase().contains(&self.prefix)
+    }
+
     /// A new token, from the operating system's generator. `None` if that gives nothing.
     pub fn issue(&self) -> Option<BearerToken> {
         let mut body = Zeroizing::new([0; BODY_LEN]);
@@ -196,6 +201,18 @@ mod tests {
         assert!(!told.contains(&token.reveal()[12..]), "{told}");
         assert!(token.hash().matches(token.hash().as_bytes()));
         assert!(!token.hash().matches(&[0; 32]) && !token.hash().matches(&[]));
+    }
+
+    #[test]
+    fn what_may_be_a_token_is_claimed() {
+        let format = BearerFormat::new("acme_pat_").unwrap();
+        let token = format.issue().unwrap();
+        for text in [token.reveal(), &token.reveal()[..15], &token.reveal().to_uppercase(), "Bearer acme_pat_7"] {
+            assert!(format.claims(text), "{text}");
+        }
+        for text in ["", "acme_pat", "acme_inv_7km1", "usr_7km1dzhmsjg36ctn1d9mvat54y", "42"] {
+            assert!(!format.claims(text), "{text}");
+        }
     }
 
     #[test]

@@ -162,20 +162,21 @@ impl Codec {
         self.plan().zip(Width::of(self.form.bits())).map(|(plan, width)| spans(plan, width)).unwrap_or_default()
     }
 
-    /// Adds what must never change to an entity's format, so that the store refuses a config that would re-key silently.
+    /// Adds what must never change to an entity's format, so that the store refuses a config that would re-key silently. An
+    /// entity that had no form may be given one.
     #[must_use]
     pub fn pin(&self, format: Format) -> Format {
-        let format = format.with("public", self.form.name()).with("public.realm", &self.realm);
+        let format = format.growing("public", self.form.name()).growing("public.realm", &self.realm);
         let format = match self.form.prefix() {
-            Some(prefix) => format.with("public.prefix", prefix),
+            Some(prefix) => format.growing("public.prefix", prefix),
             None => format,
         };
         match self.form.shape() {
             Shape::Token { alphabet, context, .. } => {
-                format.with("public.alphabet", alphabet.name()).with("public.context", context)
+                format.growing("public.alphabet", alphabet.name()).growing("public.context", context)
             }
-            Shape::Short { redundancy, .. } => format.with("public.params", redundancy.param()),
-            Shape::Uuid(plain) => format.with("public.params", plain.name()),
+            Shape::Short { redundancy, .. } => format.growing("public.params", redundancy.param()),
+            Shape::Uuid(plain) => format.growing("public.params", plain.name()),
             Shape::Number { stages, .. } => stages.iter().enumerate().fold(format, |format, (at, stage)| {
                 format.growing(&format!("public.stage.{at}"), format!("base={};{}", stage.base, stage.params()))
             }),

@@ -194,6 +194,11 @@ fn read_stages(setting: &Setting) -> Result<Vec<Stage>, FormError> {
 }
 
 fn warn(settings: &mut Settings<'_>, form: &PublicForm, subject: &Subject<'_>) {
+    if form.is_case_sensitive() {
+        let fault = "base62 tells ids apart by letter case: keep them only in columns that compare it (COLLATE \"C\", \
+                     utf8mb4_bin, BINARY), for one that ignores it takes two ids for one";
+        settings.warn("alphabet", fault);
+    }
     match form.name() {
         "plain" if subject.scheme.order != Order::Chance => {
             let fault = "plain ids of this scheme show when or in which order they were made, and how many there are: \

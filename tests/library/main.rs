@@ -7,6 +7,7 @@
 //! | formats that are pinned, rows that went missing | `formats.rs` |
 //! | leases through outages, fences, suspends | `keeper.rs`, and by chance `hunt.rs` |
 //! | typed ids and serde | `ids.rs` |
+//! | public ids, their keys and what the store guards | `public.rs` |
 //! | forked children | `../fork.rs`, a program of its own |
 //! | reading ids | `inspect.rs` |
 //! | strangers' schemes and stores | `plugins.rs` |
@@ -25,6 +26,7 @@ mod keeper;
 mod laws;
 mod minter;
 mod plugins;
+mod public;
 mod registry;
 
 use std::{path::Path, time::Duration};

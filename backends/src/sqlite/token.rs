@@ -51,6 +51,15 @@ impl TokenStore for SqliteStore {
         })
         .await
     }
+
+    async fn prune(&self, entity: &str, dead_by_ms: u64) -> Result<u64, StoreError> {
+        self.call(async {
+            let mut work = self.begin(WRITE).await?;
+            let forgotten = prune(&mut work.conn, entity, dead_by_ms).await;
+            work.end(forgotten).await
+        })
+        .await
+    }
 }
 
 async fn insert(conn: &mut SqliteConnection, row: &TokenRow) -> Result<(), Fault> {
@@ -98,6 +107,17 @@ async fn revoke(conn: &mut SqliteConnection, entity: &str, id: &str, at_ms: u64)
             .execute(conn)
             .await?;
     Ok(known.rows_affected() > 0)
+}
+
+async fn prune(conn: &mut SqliteConnection, entity: &str, dead_by_ms: u64) -> Result<u64, Fault> {
+    let dead_by_ms = read::signed(dead_by_ms, "a time")?;
+    let forgotten = sqlx::query("DELETE FROM mintage_token WHERE entity = ? AND (expires_ms <= ? OR revoked_ms <= ?)")
+        .bind(entity)
+        .bind(dead_by_ms)
+        .bind(dead_by_ms)
+        .execute(conn)
+        .await?;
+    Ok(forgotten.rows_affected())
 }
 
 fn token(row: &SqliteRow) -> Result<TokenRow, Fault> {

@@ -13,6 +13,7 @@ pub async fn all(store: &dyn TokenStore, trial: Trial) {
     ids_and_hashes_are_unique(store).await;
     revoked_stays_revoked(store).await;
     limits_are_kept(store).await;
+    only_the_dead_are_pruned(store).await;
     many_at_once_are_all_kept(store, trial).await;
 }
 
@@ -115,6 +116,41 @@ pub async fn limits_are_kept(store: &dyn TokenStore) {
         must_not(LAW, StoreErrorKind::Refused, store.insert(&row).await);
     }
     assert_eq!(must(LAW, store.list(entity).await), [], "{LAW}: kept all the same");
+}
+
+/// What was of no use by then goes, and nothing else: not what ends a millisecond later, not what another entity has.
+///
+/// # Panics
+/// When not.
+pub async fn only_the_dead_are_pruned(store: &dyn TokenStore) {
+    const LAW: &str = "only tokens of no use are pruned";
+    let entity = "law-tokens-pruned";
+    let kept = |id: &str, byte, expires_ms, revoked_ms| {
+        let mut row = row(entity, id, byte);
+        (row.expires_ms, row.revoked_ms) = (expires_ms, revoked_ms);
+        row
+    };
+    let dead = [
+        kept("a", 1, Some(5_000), None),
+        kept("b", 2, None, Some(4_000)),
+        kept("c", 3, Some(9_000), Some(5_000)),
+        kept("d", 4, Some(5_000), Some(9_000)),
+    ];
+    let alive = [kept("e", 5, None, None), kept("f", 6, Some(5_001), None), kept("g", 7, None, Some(5_001))];
+    for row in dead.iter().chain(&alive) {
+        must(LAW, store.insert(row).await);
+    }
+    let mut stranger = row("law-tokens-pruned-other", "a", 1);
+    stranger.revoked_ms = Some(1);
+    must(LAW, store.insert(&stranger).await);
+    assert_eq!(must(LAW, store.prune("law-tokens-pruned-none", 5_000).await), 0, "{LAW}: of an entity without any");
+    assert_eq!(must(LAW, store.prune(entity, 5_000).await), 4, "{LAW}: how many");
+    assert_eq!(must(LAW, store.list(entity).await), alive, "{LAW}: what is left");
+    for row in &dead {
+        assert_eq!(must(LAW, store.find(entity, &row.hash).await), None, "{LAW}: {}", row.id);
+    }
+    assert_eq!(must(LAW, store.prune(entity, 5_000).await), 0, "{LAW}: a repeat finds none");
+    assert_eq!(must(LAW, store.find(&stranger.entity, &stranger.hash).await), Some(stranger), "{LAW}: another's");
 }
 
 /// Of tokens issued at once none is lost, and of equal ones exactly one is kept.
