@@ -32,10 +32,13 @@ impl<C: Cells> FormatStore for CellStore<C> {
 }
 
 fn pin<C: Cells>(work: &mut Work<'_, C>, entity: &str, format: &Format) -> Result<(), Fault> {
-    match recorded(work, entity)? {
-        Some(recorded) => format.agrees_with(&recorded, entity)?,
-        None => work.put(format_key(entity), &Pinned { format: rules::format_text(entity, format)? }),
+    if let Some(recorded) = recorded(work, entity)? {
+        format.agrees_with(&recorded, entity)?;
+        if !format.grows_beyond(&recorded) {
+            return Ok(());
+        }
     }
+    work.put(format_key(entity), &Pinned { format: rules::format_text(entity, format)? });
     Ok(())
 }
 

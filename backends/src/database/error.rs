@@ -53,6 +53,11 @@ impl Fault {
         self.meaning() == Some(Meaning::Conflict)
     }
 
+    /// Whether a row with the same key is there.
+    pub(super) fn is_duplicate(&self) -> bool {
+        matches!(self, Self::Driver(sqlx::Error::Database(error)) if error.is_unique_violation())
+    }
+
     /// Whether a connection could not be made now and may be made in a moment.
     pub(super) fn may_pass(&self) -> bool {
         let refused = matches!(self, Self::Driver(sqlx::Error::Io(error)) if matches!(

@@ -10,7 +10,7 @@ use mintage_core::{
 
 use super::{DatabaseStore, target::Target};
 
-/// Ranges, leases and formats in PostgreSQL, for many machines; survives crashes with `fsync = on`, and loses nothing to a failover with quorum replication.
+/// Ranges, leases, formats and tokens in PostgreSQL, for many machines; survives crashes with `fsync = on`, and loses nothing to a failover with quorum replication.
 ///
 /// Without `synchronous_standby_names` a promoted standby may lack the last commits. That is noticed: leases go on above all that
 /// can have been granted, and each sequence stops until it was raised.
@@ -28,7 +28,7 @@ impl PostgresFactory {
     }
 }
 
-/// Ranges, leases and formats in MySQL or MariaDB, for many machines; survives crashes with `innodb_flush_log_at_trx_commit = 1` and `sync_binlog = 1`.
+/// Ranges, leases, formats and tokens in MySQL or MariaDB, for many machines; survives crashes with `innodb_flush_log_at_trx_commit = 1` and `sync_binlog = 1`.
 ///
 /// A replica that takes over may lack the last commits. That is noticed: leases go on above all that can have been granted, and
 /// each sequence stops until it was raised.
@@ -54,7 +54,7 @@ impl BackendFactory for PostgresFactory {
     }
 
     fn promise(&self) -> &'static str {
-        "Ranges, leases and formats in PostgreSQL, for many machines; survives crashes with `fsync = on`, and loses nothing to a failover with quorum replication."
+        "Ranges, leases, formats and tokens in PostgreSQL, for many machines; survives crashes with `fsync = on`, and loses nothing to a failover with quorum replication."
     }
 
     fn check(&self, url: &str) -> Result<(), String> {
@@ -74,7 +74,7 @@ impl BackendFactory for MySqlFactory {
     }
 
     fn promise(&self) -> &'static str {
-        "Ranges, leases and formats in MySQL or MariaDB, for many machines; survives crashes with `innodb_flush_log_at_trx_commit = 1` and `sync_binlog = 1`."
+        "Ranges, leases, formats and tokens in MySQL or MariaDB, for many machines; survives crashes with `innodb_flush_log_at_trx_commit = 1` and `sync_binlog = 1`."
     }
 
     fn check(&self, url: &str) -> Result<(), String> {
@@ -88,5 +88,5 @@ impl BackendFactory for MySqlFactory {
 
 async fn open(address: &Address) -> Result<Backend, StoreError> {
     let timeout = Duration::from_millis(address.timeout_ms);
-    Ok(Backend::whole(DatabaseStore::open(&address.url, timeout).await?))
+    Ok(Backend::full(DatabaseStore::open(&address.url, timeout).await?))
 }

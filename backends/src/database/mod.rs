@@ -28,6 +28,7 @@ mod read;
 mod schema;
 mod session;
 mod target;
+mod token;
 
 use std::{
     collections::HashMap,
@@ -68,7 +69,7 @@ const WAIT_MS_MAX: u64 = 3_600_000;
 /// Longest name of a sequence, pool, region or entity, in bytes: it is an index column in every database.
 const NAME_LEN_MAX: usize = 255;
 
-/// Ranges, leases and formats in a database on a server: PostgreSQL, MySQL or MariaDB.
+/// Ranges, leases, formats and bearer tokens in a database on a server: PostgreSQL, MySQL or MariaDB.
 ///
 /// What it survives is said by [`PostgresFactory`] and [`MySqlFactory`]. A process that forks uses a store that it opened after
 /// the fork.

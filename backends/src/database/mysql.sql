@@ -69,4 +69,17 @@ CREATE TABLE IF NOT EXISTS mintage_format (
     format TEXT CHARACTER SET utf8mb4 NOT NULL
 ) ENGINE = InnoDB;
 
+CREATE TABLE IF NOT EXISTS mintage_token (
+    entity VARBINARY(255) NOT NULL,
+    id VARBINARY(32) NOT NULL,
+    hash BINARY(32) NOT NULL,
+    scopes TEXT CHARACTER SET utf8mb4 NOT NULL,
+    label TEXT CHARACTER SET utf8mb4 NOT NULL,
+    issued_ms BIGINT NOT NULL CHECK (issued_ms >= 0),
+    expires_ms BIGINT CHECK (expires_ms >= 0),
+    revoked_ms BIGINT CHECK (revoked_ms >= 0),
+    PRIMARY KEY (entity, id),
+    UNIQUE (entity, hash)
+) ENGINE = InnoDB;
+
 CREATE TABLE mintage_schema (version BIGINT NOT NULL PRIMARY KEY CHECK (version > 0)) ENGINE = InnoDB SELECT 1 AS version;

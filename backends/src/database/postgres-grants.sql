@@ -2,4 +2,5 @@
 GRANT SELECT, UPDATE ON mintage_schema TO mintage;
 GRANT SELECT, INSERT, UPDATE ON mintage_pool, mintage_worker, mintage_sequence TO mintage;
 GRANT SELECT, INSERT, UPDATE, DELETE ON mintage_grant, mintage_range_key TO mintage;
-GRANT SELECT, INSERT ON mintage_format TO mintage;
+GRANT SELECT, INSERT, UPDATE ON mintage_format TO mintage;
+GRANT SELECT, INSERT, UPDATE, DELETE ON mintage_token TO mintage;

@@ -69,5 +69,18 @@ CREATE TABLE mintage_format (
     format TEXT NOT NULL
 );
 
+CREATE TABLE mintage_token (
+    entity TEXT NOT NULL,
+    id TEXT NOT NULL,
+    hash BYTEA NOT NULL CHECK (octet_length(hash) = 32),
+    scopes TEXT NOT NULL,
+    label TEXT NOT NULL,
+    issued_ms BIGINT NOT NULL CHECK (issued_ms >= 0),
+    expires_ms BIGINT CHECK (expires_ms >= 0),
+    revoked_ms BIGINT CHECK (revoked_ms >= 0),
+    PRIMARY KEY (entity, id),
+    UNIQUE (entity, hash)
+);
+
 CREATE TABLE mintage_schema (version BIGINT NOT NULL PRIMARY KEY CHECK (version > 0));
 INSERT INTO mintage_schema (version) VALUES (1);

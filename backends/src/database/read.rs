@@ -78,6 +78,19 @@ pub(super) fn token(row: &Row, column: &'static str) -> Result<Option<u128>, Fau
     }
 }
 
+/// A hash of 32 bytes.
+pub(super) fn hash(row: &Row, column: &'static str) -> Result<[u8; 32], Fault> {
+    match row.cell(column)? {
+        Some(Cell::Bytes(bytes)) => bytes.as_slice().try_into().map_err(|_| odd(column, "has not 32 bytes")),
+        Some(Cell::Number(_)) | None => Err(odd(column, "is no hash")),
+    }
+}
+
+/// A number that is never negative; `None` for NULL.
+pub(super) fn optional_number(row: &Row, column: &'static str) -> Result<Option<u64>, Fault> {
+    row.cell(column)?.map(|_| number(row, column)).transpose()
+}
+
 pub(super) fn integer(row: &Row, column: &'static str) -> Result<i64, Fault> {
     match row.cell(column)? {
         Some(Cell::Number(number)) => Ok(*number),

@@ -22,6 +22,18 @@ impl From<i64> for Value<'_> {
     }
 }
 
+impl From<Option<i64>> for Value<'_> {
+    fn from(number: Option<i64>) -> Self {
+        Self::Number(number)
+    }
+}
+
+impl From<&[u8; 32]> for Value<'_> {
+    fn from(hash: &[u8; 32]) -> Self {
+        Self::Bytes(Some(hash.to_vec()))
+    }
+}
+
 impl<'a> From<&'a str> for Value<'a> {
     fn from(text: &'a str) -> Self {
         Self::Text(text)

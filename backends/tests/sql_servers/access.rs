@@ -3,7 +3,9 @@
 use std::{fs, time::Duration};
 
 use mintage_backends::{DatabaseStore, Dialect};
-use mintage_core::{Format, FormatStore, IdempotencyKey, LeaseStore, RangeStore, Sequence, StoreErrorKind};
+use mintage_core::{
+    Format, FormatStore, IdempotencyKey, LeaseStore, RangeStore, Sequence, StoreErrorKind, TokenRow, TokenStore,
+};
 
 use crate::{Kind, PATIENCE, Server, claim, count, holder, on_both, open, pool, terms};
 
@@ -78,7 +80,13 @@ async fn the_listed_privileges_are_enough(kind: Kind) {
     assert!(told.contains("mintage@127.0.0.1") && !told.contains("hunter"), "{told}");
     let (orders, main) = (Sequence::new("orders", 1), pool("main", 0..4));
     store.pin("orders", &Format::of("segment")).await.unwrap();
+    store.pin("orders", &Format::of("segment").growing("version.1", "aa")).await.unwrap();
     store.pinned("orders").await.unwrap();
+    let token = TokenRow::new("api_keys", "7km1dzhm", [7; 32], 1);
+    store.insert(&token).await.unwrap();
+    assert!(TokenStore::revoke(&store, &token.entity, &token.id, 2).await.unwrap());
+    assert_eq!(store.list(&token.entity).await.unwrap().len(), 1);
+    assert_eq!(store.prune(&token.entity, 2).await.unwrap(), 1);
     store.create(&orders).await.unwrap();
     let key = IdempotencyKey::new("once").unwrap();
     store.allocate(&orders, count(5), Some(&key)).await.unwrap();
@@ -89,7 +97,7 @@ async fn the_listed_privileges_are_enough(kind: Kind) {
     let lease = store.renew(&lease, &holder(1), &terms()).await.unwrap();
     let start_ms = lease.window.start;
     store.release(lease, start_ms, &terms()).await.unwrap();
-    store.revoke(&main, 3).await.unwrap();
+    LeaseStore::revoke(&store, &main, 3).await.unwrap();
     store.bump(&main).await.unwrap();
     assert_eq!(store.leases(&main).await.unwrap().len(), 2);
     store.history(&main, start_ms).await.unwrap();

@@ -13,4 +13,5 @@ async fn the_laws_are_kept(kind: Kind) {
     let store = open(&server.database("laws")).await;
     let tick = async |ms| tokio::time::sleep(Duration::from_millis(ms)).await;
     store::all(&store, tick, Trial { cycles: 100, ..Trial::default() }).await;
+    store::tokens::all(&store, Trial::default()).await;
 }

@@ -1,7 +1,9 @@
 //! Rows that something else wrote or deleted.
 
 use mintage_backends::DatabaseStore;
-use mintage_core::{FormatStore, LeaseStore, RangeStore, Sequence, StoreError, StoreErrorKind};
+use mintage_core::{
+    FormatStore, LeaseStore, RangeStore, Sequence, StoreError, StoreErrorKind, TokenRow, TokenStore,
+};
 
 use crate::{Kind, PATIENCE, Server, claim, count, holder, on_both, open, pool, terms};
 
@@ -83,6 +85,19 @@ async fn senseless_values_are_not_believed(kind: Kind) {
     }
     server.sql("planted", "INSERT INTO mintage_format (entity, format) VALUES ('odd', 'nonsense')");
     assert_eq!(kind_of(store.pinned("odd").await), StoreErrorKind::Corrupt);
+
+    let mut token = TokenRow::new("api_keys", "7km1dzhm", [7; 32], 1);
+    token.scopes.push("orders:read".to_owned());
+    store.insert(&token).await.unwrap();
+    for (column, value) in [("scopes", "'Orders'"), ("label", "'a\n'"), ("id", "'ID'"), ("issued_ms", "-1")] {
+        let before = server.sql("planted", &format!("SELECT {column} FROM mintage_token"));
+        plant("mintage_token", column, value);
+        assert_eq!(kind_of(store.find("api_keys", &[7; 32]).await), StoreErrorKind::Corrupt, "{column}");
+        assert_eq!(kind_of(store.list("api_keys").await), StoreErrorKind::Corrupt, "{column}");
+        let before = if column == "label" { "" } else { before.trim() };
+        plant("mintage_token", column, &format!("'{before}'"));
+    }
+    assert_eq!(store.find("api_keys", &[7; 32]).await.unwrap(), Some(token));
 }
 
 async fn a_newer_schema_is_left_alone(kind: Kind) {

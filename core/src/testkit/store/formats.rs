@@ -9,6 +9,8 @@ use crate::{Format, FormatStore, StoreErrorKind};
 /// When one is broken.
 pub async fn all(store: &dyn FormatStore, trial: Trial) {
     first_use_records(store).await;
+    growth_is_recorded(store).await;
+    one_growth_wins(store, trial).await;
     one_of_many_wins(store, trial).await;
 }
 
@@ -42,6 +44,43 @@ pub async fn first_use_records(store: &dyn FormatStore) {
     assert_eq!(must(LAW, store.pinned(entity).await), Some(format), "{LAW}: a refusal changed what is recorded");
     must(LAW, store.pin(other, &later_epoch).await);
     assert_eq!(must(LAW, store.pinned(other).await), Some(later_epoch), "{LAW}: another entity has its own");
+}
+
+/// What a later format adds is recorded when it is first seen, and may then neither change nor go missing.
+///
+/// # Panics
+/// When not.
+pub async fn growth_is_recorded(store: &dyn FormatStore) {
+    const LAW: &str = "what grows is recorded and kept";
+    let entity = "law-format-grows";
+    let first = Format::of("key").growing("version.1", "aa");
+    let grown = first.clone().growing("version.2", "bb");
+    for format in [&first, &grown, &grown] {
+        must(LAW, store.pin(entity, format).await);
+        assert_eq!(must(LAW, store.pinned(entity).await).as_ref(), Some(format), "{LAW}: what is recorded");
+    }
+    must_not(LAW, StoreErrorKind::FormatMismatch, store.pin(entity, &first).await);
+    let changed = first.clone().growing("version.2", "cc");
+    let told = must_not(LAW, StoreErrorKind::FormatMismatch, store.pin(entity, &changed).await).to_string();
+    assert!(told.contains("version.2") && !told.contains("version.1"), "{LAW}: the field that differs: {told}");
+    must_not(LAW, StoreErrorKind::FormatMismatch, store.pin(entity, &changed.growing("version.3", "dd")).await);
+    assert_eq!(must(LAW, store.pinned(entity).await), Some(grown), "{LAW}: a refusal changed what is recorded");
+}
+
+/// Of processes that add different things at once one wins and the others are refused.
+///
+/// # Panics
+/// When not.
+pub async fn one_growth_wins(store: &dyn FormatStore, trial: Trial) {
+    const LAW: &str = "of different growths at once exactly one is recorded";
+    let entity = "law-format-growth-race";
+    let first = Format::of("key").growing("version.1", "aa");
+    must(LAW, store.pin(entity, &first).await);
+    let grown: Vec<Format> = (0..trial.at_once).map(|nth| first.clone().growing("version.2", nth)).collect();
+    let answers = join_all(grown.iter().map(|format| store.pin(entity, format))).await;
+    assert_eq!(answers.iter().filter(|answer| answer.is_ok()).count(), 1, "{LAW}");
+    let winner = grown.iter().zip(answers).find_map(|(format, answer)| answer.is_ok().then_some(format));
+    assert_eq!(must(LAW, store.pinned(entity).await).as_ref(), winner, "{LAW}: a winner that is not recorded");
 }
 
 /// Of processes that start at once with different formats, one wins and the others are refused.
