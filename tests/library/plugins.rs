@@ -338,6 +338,7 @@ async fn a_store_that_keeps_too_little_is_told_what_is_missing() {
         ("scheme = \"segment\"", "odd:no-ranges", "it does not keep ranges"),
         (EVENTS, "odd:no-leases", "it does not keep leases"),
         ("scheme = \"uuidv7\"", "odd:no-formats", "it does not keep formats"),
+        ("scheme = \"bearer\"\nprefix = \"acme_pat_\"", "odd:no-leases", "it does not keep bearer tokens"),
         (EVENTS, "odd:closed", "closed for today"),
     ] {
         let error = build(&one(scheme, url), &clock).await.unwrap_err();
