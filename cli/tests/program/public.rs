@@ -231,3 +231,38 @@ fn of_two_keys_an_entity_says_which() {
     assert_eq!(folder.run(&["new", "events", "--public"]).expect(2).says("no public form").out, "");
     assert!(!folder.path("other.keys").exists(), "nothing uses it");
 }
+
+/// What `new --public` prints holds the ids in no spelling that `inspect` knows.
+#[test]
+fn no_output_holds_the_raw_id() {
+    let config = SHIPPED.replace("start  = 1\n", "start  = 5871236409\n");
+    assert_ne!(config, SHIPPED);
+    let folder = Folder::with(&config);
+    folder.run(&["new", "users"]).expect(0);
+    for entity in ["users", "orders", "events", "documents", "uploads"] {
+        let runs = ["text", "json", "csv"]
+            .map(|output| folder.run(&["new", entity, "--public", "-n", "5", "-o", output]).expect(0));
+        let printed: String = runs.iter().map(|ran| format!("{}{}", ran.out, ran.err)).collect();
+        let texts: Vec<&str> = printed
+            .split(|c: char| !c.is_ascii_alphanumeric() && c != '_')
+            .filter(|text| text.len() >= 12 && text.bytes().any(|byte| byte.is_ascii_digit()))
+            .collect();
+        assert_eq!(texts.len(), 15, "{printed}");
+        for text in texts {
+            let read = folder.run(&["inspect", text, "-o", "json"]).expect(0).json();
+            assert_eq!(read[0]["entity"], entity);
+            let spellings = read[0]["spellings"].as_object().unwrap();
+            let mut searched = 0;
+            for (name, spelling) in spellings.iter().filter(|(name, _)| *name != "public" && *name != "time") {
+                let spelling = spelling.as_str().unwrap();
+                // Without the zeros that a text of fixed width begins with.
+                let short = spelling.trim_start_matches('0');
+                assert!(short.len() >= 6 && !printed.contains(short), "{name} {spelling} in {printed}");
+                assert!(!printed.to_lowercase().contains(&short.to_lowercase()), "{name} {spelling} in {printed}");
+                searched += 1;
+            }
+            assert!(searched >= 2, "{read}");
+            assert_eq!(spellings["public"], text);
+        }
+    }
+}
