@@ -23,7 +23,8 @@ use crate::{
     AnyMinter, Entity, Kind, Minter, Tokens, TokensError,
     builtin::Builtins,
     config::{
-        Checked, Config, ConfigErrors, EntityConfig, Environment, KeyConfig, KeyPlace, PoolConfig, SeriesConfig, TokensConfig,
+        Checked, Config, ConfigErrors, EntityConfig, Environment, KeyConfig, KeyPlace, PoolConfig, SeriesConfig,
+        TokensConfig,
     },
     instance,
     keeper::{Claim, Keeper, KeeperPlan, LeaseHealth},

@@ -173,6 +173,33 @@ async fn malformed_unknown_expired_and_revoked_are_one_answer() {
     }
 }
 
+#[tokio::test]
+async fn what_died_long_ago_is_pruned_and_answered_as_before() {
+    for url in URLS {
+        let folder = tempfile::tempdir().unwrap();
+        let clock = ManualClock::at(NOW_MS);
+        let registry = build(folder.path(), url, PLAIN, &clock).await.unwrap();
+        let tokens = registry.tokens("api_keys").unwrap();
+        let (expired, _) = tokens.issue(Issue::new().expires(Expiry::After { ms: DAY_MS })).await.unwrap();
+        let (revoked, row) = tokens.issue(Issue::new()).await.unwrap();
+        let (good, kept) = tokens.issue(Issue::new().expires(Expiry::After { ms: 100 * DAY_MS })).await.unwrap();
+        clock.advance(DAY_MS);
+        tokens.revoke(&row.id).await.unwrap();
+        clock.advance(30 * DAY_MS - 1);
+        assert_eq!((tokens.dead(30 * DAY_MS).await.unwrap().len(), tokens.prune(30 * DAY_MS).await.unwrap()), (0, 0));
+        clock.advance(1);
+        let dead: Vec<String> = tokens.dead(30 * DAY_MS).await.unwrap().into_iter().map(|row| row.id).collect();
+        assert_eq!(dead.len(), 2, "{url}");
+        assert_eq!(tokens.prune(30 * DAY_MS).await.unwrap(), 2, "{url}");
+        assert_eq!(tokens.list().await.unwrap(), [kept], "{url}");
+        for token in [&expired, &revoked] {
+            unauthorized(&tokens.verify(token.reveal()).await.unwrap_err());
+        }
+        tokens.verify(good.reveal()).await.unwrap();
+        assert_eq!(tokens.prune(u64::MAX).await.unwrap(), 0, "longer than there is time");
+    }
+}
+
 /// Every edit of one character, and every swap of neighbours.
 #[tokio::test]
 async fn no_near_miss_of_a_token_is_accepted() {

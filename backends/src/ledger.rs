@@ -319,7 +319,9 @@ impl Ledger {
     pub(crate) fn prune_tokens(&mut self, entity: &str, dead_by_ms: u64) -> u64 {
         let Some(kept) = self.tokens.get_mut(entity) else { return 0 };
         let before = kept.len();
-        kept.retain(|_, token| token.describe("", [0; 32]).dead_since_ms().is_none_or(|since_ms| since_ms > dead_by_ms));
+        kept.retain(|_, token| {
+            token.describe("", [0; 32]).dead_since_ms().is_none_or(|since_ms| since_ms > dead_by_ms)
+        });
         let forgotten = before - kept.len();
         if kept.is_empty() {
             self.tokens.remove(entity);

@@ -279,7 +279,8 @@ async fn a_key_service_stands_in_for_the_file() {
 #[tokio::test]
 async fn a_variable_holds_the_keys() {
     let folder = tempfile::tempdir().unwrap();
-    let text = format!("version = 1\n{USERS}\n[stores.main]\nurl = \"sqlite:ids.db\"\n[keys.main]\nenv = \"SHOP_KEYS\"\n");
+    let text =
+        format!("version = 1\n{USERS}\n[stores.main]\nurl = \"sqlite:ids.db\"\n[keys.main]\nenv = \"SHOP_KEYS\"\n");
     let one = "1 = AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=";
     let with = |value: &str| {
         let environment = Environment::of([("SHOP_KEYS", value)]);
@@ -308,9 +309,7 @@ async fn a_lost_key_file_is_missed_and_not_made_anew() {
     let two_stores = "[entities.users]\nscheme = \"uuidv7\"\nstore = \"old\"\npublic = { form = \"token\", key = \"main\" }\n\
          [entities.documents]\nscheme = \"ulid\"\nstore = \"a_new_one\"\npublic = { form = \"token\", key = \"main\" }\n\
          [stores.old]\nurl = \"sqlite:old.db\"\n[stores.a_new_one]\nurl = \"sqlite:new.db\"\n";
-    let config = || {
-        config_in(folder.path(), &format!("version = 1\n{two_stores}\n[keys.main]\nfile = \"the.keys\"\n"))
-    };
+    let config = || config_in(folder.path(), &format!("version = 1\n{two_stores}\n[keys.main]\nfile = \"the.keys\"\n"));
     let builder = || builder(&ManualClock::at(NOW_MS));
     builder().only(["users"]).build(config()).await.unwrap().close().await.unwrap();
     let kept = fs::read(folder.path().join("the.keys")).unwrap();

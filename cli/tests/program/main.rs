@@ -15,6 +15,7 @@ mod folder;
 mod inspect;
 mod kills;
 mod new;
+mod public;
 mod refusals;
 mod stops;
 mod terminal;

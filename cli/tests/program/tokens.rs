@@ -110,3 +110,55 @@ fn expiry_is_read_and_wrong_requests_are_usage() {
     folder.run(&["tokens", "pattern", "api_keys"]).expect(0);
     assert!(folder.run(&["explain", "api_keys"]).expect(0).out.contains("SHA-256"));
 }
+
+#[test]
+fn dead_tokens_are_pruned_when_asked_and_confirmed() {
+    let (folder, token, id) = issued(&["--label", "old"]);
+    let (_, kept) = {
+        let ran = folder.run(&["tokens", "issue", "api_keys", "--label", "kept", "-o", "json"]).expect(0).json();
+        (ran["id"].as_str().unwrap().to_owned(), ran["token"].as_str().unwrap().to_owned())
+    };
+    folder.run(&["tokens", "revoke", "api_keys", &id]).expect(0);
+    let prune = |args: &[&str]| folder.run(&[&["tokens", "prune", "api_keys"], args].concat());
+    let listed =
+        || folder.run(&["tokens", "list", "api_keys", "-o", "json"]).expect(0).json().as_array().unwrap().len();
+    assert_eq!(prune(&["--yes"]).expect(0).says("0 tokens would be forgotten").out, "", "30 days are not over");
+    let ran = prune(&["--older", "0s", "--dry-run"]).expect(0).says("1 tokens would be forgotten");
+    assert!(ran.lines().len() == 1 && ran.out.starts_with(&id) && ran.out.contains("\"old\""), "{ran:?}");
+    prune(&["--older", "0s"]).expect(4).says("not confirmed");
+    assert_eq!(listed(), 2, "nothing was forgotten so far");
+    prune(&["--older", "0s", "--yes"]).expect(0).says("1 tokens are forgotten");
+    assert_eq!(listed(), 1);
+    verify(&folder, &token, &[]).expect(1).says("not accepted");
+    verify(&folder, &kept, &[]).expect(0);
+    prune(&["--older", "soon"]).expect(2).says("30d");
+    folder.run(&["tokens", "prune", "users"]).expect(2).says("mintage new users");
+}
+
+#[test]
+fn inspect_says_whose_token_it_is_and_repeats_nothing() {
+    let (folder, token, _) = issued(&[]);
+    let secret = &token["acme_pat_".len()..];
+    let shown = |ran: &Ran| {
+        secret.as_bytes().windows(6).any(|part| {
+            let part = std::str::from_utf8(part).unwrap();
+            ran.out.contains(part) || ran.err.contains(part)
+        })
+    };
+    for text in [token.clone(), token[..30].to_owned(), format!("Authorization: Bearer {token}"), format!("{token}x")] {
+        for output in ["text", "json", "csv"] {
+            let ran = folder.run(&["inspect", &text, "-o", output]).expect(0);
+            assert!(ran.err.contains("bearer token of api_keys") && ran.err.contains("revoke it"), "{ran:?}");
+            assert!(!shown(&ran), "{ran:?}");
+            let ran = folder.feed(text.as_bytes(), &["inspect", "-", "-o", output]).expect(0);
+            assert!(ran.out.contains("acme_pat_…") && ran.err.is_empty() && !shown(&ran), "{ran:?}");
+        }
+    }
+    let told = folder.feed(token.as_bytes(), &["inspect", "-", "-o", "json"]).expect(0).json();
+    assert_eq!((&told[0]["bearer_token_of"], &told[0]["candidates"]), (&"api_keys".into(), &serde_json::json!([])));
+    let text = folder.feed(token.as_bytes(), &["inspect", "-"]).expect(0);
+    assert!(
+        text.out.contains("a bearer token of api_keys") && text.out.contains("tokens verify api_keys -"),
+        "{text:?}"
+    );
+}
