@@ -1,6 +1,9 @@
 #![doc = include_str!("../README.md")]
 
 mod builtin;
+#[cfg(feature = "sqlx")]
+#[doc = include_str!("../docs/columns.md")]
+pub mod columns;
 pub mod config;
 mod id;
 mod inspect;

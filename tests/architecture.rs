@@ -53,6 +53,7 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
             "serde",
             "serde_json",
             "sha2",
+            "sqlx",
             "strsim",
             "subtle",
             "svix-ksuid",

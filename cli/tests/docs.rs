@@ -69,6 +69,7 @@ documents! {
     architecture: "docs/ARCHITECTURE.md",
     benchmarks: "docs/benchmarks.md",
     cases: "docs/cases.md",
+    columns: "docs/columns.md",
     config: "docs/config.md",
     design: "docs/design.md",
     evidence: "docs/evidence.md",
