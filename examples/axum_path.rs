@@ -88,8 +88,6 @@ async fn ask(app: &Router, method: &str, path: &str, body: &str) -> Result<(Stat
 
 #[cfg(test)]
 mod tests {
-    #![expect(clippy::unwrap_used, reason = "tests")]
-
     use super::*;
 
     #[tokio::test]
