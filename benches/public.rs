@@ -2,8 +2,10 @@
 //!
 //! `cargo bench -p mintage-benches --bench public`. Goals: a 64-bit token with its text at most 2.5 times a bare AES-256 block
 //! and its base32 text, and at least 150 times as fast as sqids; a 10-digit number at least 10 times as fast as the `fpe`
-//! crate.
+//! crate. `-- goals` measures these three alone, each in turn with its rival.
 #![expect(clippy::unwrap_used, reason = "a benchmark")]
+
+mod goals;
 
 use std::hint::black_box;
 
@@ -12,10 +14,12 @@ use aes::{
     cipher::{BlockCipherEncrypt, KeyInit},
 };
 use aes_siv::siv::Aes256Siv;
-use criterion::{Criterion, criterion_group, criterion_main};
+use criterion::{Criterion, criterion_group};
 use fpe::ff1::{FF1, FlexibleNumeralString};
 use mintage::public::{Alphabet, BearerFormat, Codec, Keyring, PublicForm, PublicIdCodec, Redundancy, UuidPlain};
 use mintage_core::{AnyId, Bits};
+
+use crate::goals::Rival;
 
 const KEYS: &str = "1 = AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=\n2 = ICEiIyQlJicoKSorLC0uLzAxMjM0NTY3ODk6Ozw9Pj8=";
 const KEY: [u8; 32] = [7; 32];
@@ -141,5 +145,38 @@ fn refusals(criterion: &mut Criterion) {
     group.finish();
 }
 
+/// The goals, each with its rival in turn.
+fn goals() {
+    let cipher = Aes256::new(&KEY.into());
+    let ours = codec(token(Bits::Int));
+    let sqids = sqids::Sqids::default();
+    let ten = codec(PublicForm::number(11, 1).unwrap());
+    let fpe = FF1::<Aes256>::new(&KEY, 10).unwrap();
+    let digits = FlexibleNumeralString::from(vec![0u16, 1, 2, 3, 4, 5, 6, 7, 8, 9]);
+    let encode = || Rival::new("64-bit token with its text", || ours.encode(AnyId::Int(black_box(ID)), b""));
+    goals::head();
+    let block = Rival::new("an AES-256 block and its base32 text", || block_and_text(&cipher, black_box(ID)));
+    goals::row(encode(), block, false, "at most 2.5 times as long");
+    let squid = Rival::new("sqids encode", || sqids.encode(black_box(&[ID])));
+    goals::row(encode(), squid, true, "at least 150 times as fast");
+    let mut id = 0;
+    let number = Rival::new("number of 10 digits and check", || {
+        id = id % 1_000_000 + 1;
+        ten.encode(AnyId::Int(black_box(id)), b"")
+    });
+    let general = Rival::new("fpe, 10 digits", || fpe.encrypt(b"order", black_box(&digits)));
+    goals::row(number, general, true, "at least 10 times as fast");
+}
+
 criterion_group!(benches, tokens, numbers, others, refusals);
-criterion_main!(benches);
+
+fn main() {
+    benches();
+    Criterion::default().configure_from_args().final_summary();
+    // `cargo test --benches` only asks whether it runs, and a filter asks for something else.
+    let mut arguments = std::env::args().skip(1).filter(|argument| argument != "--bench");
+    let measured = std::env::args().any(|argument| argument == "--bench");
+    if measured && arguments.next().is_none_or(|filter| filter == "goals") {
+        goals();
+    }
+}

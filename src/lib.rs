@@ -33,5 +33,10 @@ pub use series::{Period, Restart, Series, SeriesError, SeriesFormat, SeriesNumbe
 pub use tokens::{Expiry, Issue, IssueError, Tokens, TokensError, Unauthorized, VerifyError};
 pub use witness::Witness;
 
+/// The code in the document is compiled with the documentation tests.
+#[cfg(doctest)]
+#[doc = include_str!("../docs/public-ids.md")]
+struct PublicIdsDocument;
+
 pub use mintage_core as core;
 pub use mintage_schemes as schemes;

@@ -13,15 +13,8 @@ use crate::{
 ///
 /// Reading a text into this type says only that it may be a public id; [`Minter::resolve`](crate::Minter::resolve) opens it.
 ///
-/// In axum, take it in a path as it is, and resolve it in the handler:
-///
-/// ```ignore
-/// async fn order(Path(id): Path<PublicId<Order>>, State(orders): State<Minter<Order>>) -> Result<Page, StatusCode> {
-///     // Malformed or unknown, the answer is the same: there is no such order.
-///     let id = orders.resolve(&id).map_err(|_| StatusCode::NOT_FOUND)?;
-///     page_of(id).await
-/// }
-/// ```
+/// Web frameworks take it in a path as it is: serde is all that axum's `Path<PublicId<Order>>` asks for. Resolve it in the
+/// handler, and answer `Rejected` as "not found": `examples/axum_path.rs` is a whole service.
 pub struct PublicId<E: Entity> {
     text: PublicText,
     entity: PhantomData<fn() -> E>,

@@ -2,9 +2,12 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use mintage::public::{
-    Alphabet, Codec, Keyring, MASTER_LEN, Malformed, PublicForm, PublicIdCodec, PublicIdError, Redundancy, UuidPlain,
+    Alphabet, Codec, Keyring, MASTER_LEN, Malformed, PublicForm, PublicIdCodec, PublicIdError, PublicText, Redundancy,
+    UuidPlain,
 };
 use mintage_core::{AnyId, Bits};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
 
 const KEYS: &str = "1 = AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=";
 
@@ -184,6 +187,58 @@ fn b123_a_number_is_sent_as_a_string() {
     let text = codec(&PublicForm::number(15, 1).unwrap()).encode(AnyId::Int(1), b"").unwrap();
     let json = serde_json::to_string(&text).unwrap();
     assert_eq!(json, format!("\"{text}\""));
-    assert_eq!(serde_json::from_str::<mintage::public::PublicText>(&json).unwrap(), text);
-    assert!(serde_json::from_str::<mintage::public::PublicText>(&text).is_err(), "a JSON number is refused");
+    assert_eq!(serde_json::from_str::<PublicText>(&json).unwrap(), text);
+    assert!(serde_json::from_str::<PublicText>(&text).is_err(), "a JSON number is refused");
+}
+
+/// B121: text in every format, the binary ones included, and read back as it was written.
+#[test]
+fn b121_text_in_json_is_text_in_cbor() {
+    let text = codec(&token()).encode(AnyId::Int(5), b"").unwrap();
+    let mut bytes = Vec::new();
+    ciborium::into_writer(&text, &mut bytes).unwrap();
+    // A text of 30 bytes, and no array of numbers.
+    assert_eq!((bytes[..2].to_vec(), &bytes[2..]), (vec![0x78, 30], text.as_bytes()));
+    assert_eq!(ciborium::from_reader::<PublicText, _>(bytes.as_slice()).unwrap(), text);
+    let mut number = Vec::new();
+    ciborium::into_writer(&687_865_368_056_u64, &mut number).unwrap();
+    assert!(ciborium::from_reader::<PublicText, _>(number.as_slice()).is_err(), "a number is none");
+}
+
+/// B122: inside flattened, tagged and untagged structs a public id stays the text it is, and a number stays refused.
+#[test]
+fn b122_a_public_id_inside_other_structs() {
+    #[derive(Debug, PartialEq, Serialize, Deserialize)]
+    struct Inner {
+        id: PublicText,
+    }
+    #[derive(Debug, PartialEq, Serialize, Deserialize)]
+    struct Flat {
+        #[serde(flatten)]
+        inner: Inner,
+    }
+    #[derive(Debug, PartialEq, Serialize, Deserialize)]
+    #[serde(tag = "type")]
+    enum Tagged {
+        X(Inner),
+    }
+    #[derive(Debug, PartialEq, Serialize, Deserialize)]
+    #[serde(untagged)]
+    enum Untagged {
+        Other { number: u64 },
+        Id { id: PublicText },
+    }
+    let id = codec(&PublicForm::number(15, 1).unwrap()).encode(AnyId::Int(1), b"").unwrap();
+    let (plain, tagged) = (json!({ "id": id.as_str() }), json!({ "type": "x", "id": id.as_str() }));
+    assert_eq!(serde_json::from_value::<Flat>(plain.clone()).unwrap(), Flat { inner: Inner { id } });
+    assert_eq!(serde_json::to_value(Flat { inner: Inner { id } }).unwrap(), plain);
+    assert_eq!(serde_json::from_value::<Untagged>(plain).unwrap(), Untagged::Id { id });
+    let tagged_as_x = json!({ "type": "X", "id": id.as_str() });
+    assert_eq!(serde_json::from_value::<Tagged>(tagged_as_x.clone()).unwrap(), Tagged::X(Inner { id }));
+    assert_eq!(serde_json::to_value(Tagged::X(Inner { id })).unwrap(), tagged_as_x);
+    assert!(serde_json::from_value::<Tagged>(tagged).is_err(), "another tag");
+    let number: serde_json::Value = serde_json::from_str(&format!("{{\"type\":\"X\",\"id\":{id}}}")).unwrap();
+    assert!(serde_json::from_value::<Flat>(number.clone()).is_err());
+    assert!(serde_json::from_value::<Tagged>(number.clone()).is_err());
+    assert!(serde_json::from_value::<Untagged>(number).is_err());
 }

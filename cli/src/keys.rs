@@ -248,7 +248,7 @@ fn moved(entity: &EntityConfig, old: &Owners, new: &Owners) -> String {
                 _ => reader.format(*from).unwrap_or_default(),
             };
             let until = bounds.get(at + 1).and_then(|next| reader.format(*next));
-            let until = until.map(|next| format!(", up to {next}")).unwrap_or_default();
+            let until = until.map(|next| format!(", below {next}")).unwrap_or_default();
             told.push(format!("from {place} on{until}: version {after} in place of {before}"));
         }
     }

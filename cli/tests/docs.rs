@@ -32,6 +32,7 @@ const SHOWN_ONLY: &[(&str, &str)] = &[
     ("cargo fmt", ".ci/run runs it"),
     ("cargo run --example", ".ci/run runs every example"),
     ("cargo bench", "minutes of work; its figures differ from machine to machine"),
+    ("cargo +nightly fuzz", "it runs until it is stopped"),
     ("cargo install", "needs the network"),
     ("cargo deny", "needs the network"),
     ("cargo insta", "waits for an answer"),

@@ -92,7 +92,7 @@ fn a_dry_run_says_what_a_rotation_changes_and_changes_nothing() {
 
     let leaked = folder.run(&["keys", "rotate", "main", "--leaked", "1", "--dry-run"]).expect(0);
     assert!(
-        leaked.out.contains("tickets (short)  from the first id on, up to 5000: version 3 in place of 1"),
+        leaked.out.contains("tickets (short)  from the first id on, below 5000: version 3 in place of 1"),
         "{leaked:?}"
     );
     assert!(leaked.out.contains("in place of 1") && leaked.out.contains("resolve_legacy"), "{leaked:?}");
