@@ -5,10 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use mintage_core::{
-    Clock, Grant, WorkerPool,
-    plugin::{Address, Backend},
-};
+use mintage_core::{Clock, Grant, WorkerPool, plugin::Backend};
 
 use crate::{
     BuildError, Candidate, Config, Inspection, Inspector, RegistryBuilder,
@@ -60,16 +57,6 @@ impl RegistryBuilder {
     pub fn inspector(&self, checked: &Checked) -> Inspector {
         let entities = checked.entities.iter().map(|entity| (entity.name.clone(), entity.plan.reader())).collect();
         Inspector::new(entities, self.clock_shared().unix_ms())
-    }
-
-    async fn open_existing(&self, checked: &Checked, name: &str) -> Result<Option<Backend>, BuildError> {
-        let Some(store) = checked.store(name) else { return Ok(None) };
-        let address = Address::new(store.url.clone(), checked.folder.clone(), self.clock_shared());
-        let factory = self.catalog().backends().iter().find(|factory| factory.url_scheme() == store.url_scheme());
-        match factory {
-            Some(factory) if factory.exists(&address) => self.open_store(checked, name).await.map(Some),
-            _ => Ok(None),
-        }
     }
 }
 

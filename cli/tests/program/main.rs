@@ -15,7 +15,10 @@ mod folder;
 mod inspect;
 mod kills;
 mod new;
+#[cfg(feature = "postgres")]
+mod postgres;
 mod refusals;
 mod stops;
 mod terminal;
 mod tokens;
+mod workers;
