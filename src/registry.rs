@@ -15,7 +15,7 @@ use std::{
 use mintage_core::{
     AnyScheme, Clock, Format, FormatStore, IdScheme, LeaseStore, LeaseTerms, Leased, ManualClock, RangeStore,
     ReadyError, StoreError, StoreErrorKind, SystemClock, TokenStore, WorkerPool,
-    plugin::{Address, Backend, Catalog, Opened, Plugin, Site},
+    plugin::{Address, Backend, BackendFactory, Catalog, Opened, Plugin, Site},
 };
 use mintage_schemes::fork::Birth;
 
@@ -28,6 +28,7 @@ use crate::{
     },
     instance,
     keeper::{Claim, Keeper, KeeperPlan, LeaseHealth},
+    password,
     public::{Codec, FormError, KeyError, KeySource, KeyStart, StartAt},
     publish::{self, Rings, keys_of, record_name},
     series::{self, Desk, Series},
@@ -107,6 +108,16 @@ pub enum BuildError {
         entity: String,
         /// Why.
         source: FormError,
+    },
+    /// A pool, region or store was asked for that the config does not have.
+    #[error("no {what} {name:?} (known: {known})")]
+    NoName {
+        /// What it would be.
+        what: &'static str,
+        /// The name asked for.
+        name: String,
+        /// Those there are.
+        known: String,
     },
     /// An entity was asked for that the config does not have.
     #[error("no entity {name:?} (known: {known})")]
@@ -806,13 +817,32 @@ impl RegistryBuilder {
         if self.seed.is_some() {
             return Ok(Backend::full(mintage_backends::Memory::new(Arc::clone(&self.clock))));
         }
+        let (factory, address) = self.store_at(checked, name)?;
+        factory.open(&address).await.map_err(|source| store_error(name, source))
+    }
+
+    /// Opens a store that is there already: makes none and upgrades none.
+    pub(crate) async fn open_existing(&self, checked: &Checked, name: &str) -> Result<Option<Backend>, BuildError> {
+        let (factory, address) = self.store_at(checked, name)?;
+        factory.open_existing(&address).await.map_err(|source| store_error(name, source))
+    }
+
+    /// What opens a store, and with which address: its password is read for that.
+    pub(crate) fn store_at(
+        &self,
+        checked: &Checked,
+        name: &str,
+    ) -> Result<(&Arc<dyn BackendFactory>, Address), BuildError> {
         let store =
             checked.store(name).ok_or_else(|| store_error(name, missing("anything: the config does not name it")))?;
         let factory = self.catalog.backends().iter().find(|factory| factory.url_scheme() == store.url_scheme());
         let factory = factory.ok_or_else(|| store_error(name, missing("anything: its kind is not in this build")))?;
         let mut address = Address::new(store.url.clone(), checked.folder.clone(), Arc::clone(&self.clock));
         address.timeout_ms = store.timeout_ms;
-        factory.open(&address).await.map_err(|source| store_error(name, source))
+        address.tls.clone_from(&store.tls);
+        let password = store.password.as_ref().map(|place| password::read(place, &self.environment)).transpose();
+        address.password = password.map_err(|source| store_error(name, source))?;
+        Ok((factory, address))
     }
 }
 
@@ -835,7 +865,7 @@ fn pool_of(entity: &EntityConfig) -> Option<&str> {
     entity.needs.worker.as_ref().map(|need| need.pool.as_str())
 }
 
-fn store_error(store: &str, source: StoreError) -> BuildError {
+pub(crate) fn store_error(store: &str, source: StoreError) -> BuildError {
     BuildError::Store { store: store.to_owned(), source }
 }
 

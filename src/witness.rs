@@ -5,10 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use mintage_core::{
-    Clock, Grant, StoreError, WorkerPool,
-    plugin::{Address, Backend},
-};
+use mintage_core::{Clock, Grant, StoreError, WorkerPool, plugin::Backend};
 
 use crate::{
     BuildError, Candidate, Config, Inspection, Inspector, RegistryBuilder,
@@ -60,16 +57,6 @@ impl RegistryBuilder {
     pub fn inspector(&self, checked: &Checked) -> Inspector {
         let entities = checked.entities.iter().map(|entity| (entity.name.clone(), entity.plan.reader())).collect();
         Inspector::new(entities, self.clock_shared().unix_ms())
-    }
-
-    async fn open_existing(&self, checked: &Checked, name: &str) -> Result<Option<Backend>, BuildError> {
-        let Some(store) = checked.store(name) else { return Ok(None) };
-        let address = Address::new(store.url.clone(), checked.folder.clone(), self.clock_shared());
-        let factory = self.catalog().backends().iter().find(|factory| factory.url_scheme() == store.url_scheme());
-        match factory {
-            Some(factory) if factory.exists(&address) => self.open_store(checked, name).await.map(Some),
-            _ => Ok(None),
-        }
     }
 }
 
@@ -161,8 +148,12 @@ impl Witness {
         for entity in &self.checked.entities {
             let Some(form) = entity.public.as_ref().filter(|form| form.prefix().is_some_and(begins)) else { continue };
             let why = match self.codecs.get(&entity.name) {
-                Some(_) if form.takes_context() => "a public id bound to a context: only a program that has it opens it",
-                Some(_) => "its prefix, but no public id of it: mistyped, cut short, or made under another key or realm",
+                Some(_) if form.takes_context() => {
+                    "a public id bound to a context: only a program that has it opens it"
+                }
+                Some(_) => {
+                    "its prefix, but no public id of it: mistyped, cut short, or made under another key or realm"
+                }
                 None => "its prefix, but the key that opens its public ids is not here",
             };
             inspection.unopened(&entity.name, why);

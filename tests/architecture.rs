@@ -33,7 +33,18 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
     ),
     (
         "mintage-backends",
-        &["async-trait", "etcd-client", "mintage-core", "redis", "serde", "serde_json", "sqlx", "thiserror", "tokio"],
+        &[
+            "async-trait",
+            "etcd-client",
+            "mintage-core",
+            "redis",
+            "serde",
+            "serde_json",
+            "sqlx",
+            "thiserror",
+            "tokio",
+            "zookeeper-client",
+        ],
     ),
     (
         "mintage",

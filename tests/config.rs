@@ -8,7 +8,7 @@
 use std::{fmt, path::Path, sync::Arc};
 
 use async_trait::async_trait;
-use mintage::config::{self, Checked, Config, ConfigErrors, Environment, LeaseTimes, schema};
+use mintage::config::{self, Checked, Config, ConfigErrors, Environment, LeaseTimes, PasswordPlace, schema};
 use mintage_core::{
     Anatomy, AnyScheme, Bits, Format, IdScheme, MintError, ParseError, ReadyError, SchemeInfo, Sequence, StoreError,
     StoreErrorKind, WorkerChoice,
@@ -175,6 +175,41 @@ fn faults_of_the_environment_name_the_variable() {
     insta::assert_snapshot!(told("MINTAGE_INSTANCE", "a\tb"), @r#"mintage.toml:35:10 workers.main.instance: the environment variable MINTAGE_INSTANCE: "a\tb" is no instance name: write 1 to 128 characters on one line"#);
 }
 
+/// A store on a server, with a password beside its URL: where it is is known, and what it is stays out of sight.
+#[test]
+fn passwords_stand_beside_the_config() {
+    let mut servers = catalog();
+    servers.backend(Desk);
+    let environment = Environment::of([("PASSWORD", "hunter2"), ("URL", "desk://app:hunter2@db")]);
+    let check = |store: &str| {
+        let text = with_uuids(&format!("[entities.a]\nscheme = \"uuidv7\"\n[stores.desk]\n{store}\n"));
+        let text = text.replace("scheme = \"uuidv7\"\n", "scheme = \"uuidv7\"\nstore = \"desk\"\n");
+        Config::parse(&text, "m").unwrap().check(&servers, &environment, NOW_MS)
+    };
+    let checked =
+        check("url = \"desk://app@db\"\npassword = { env = \"PASSWORD\" }\ntls = { ca = \"ca.pem\" }").unwrap();
+    let store = checked.store("desk").unwrap();
+    assert_eq!(store.password, Some(PasswordPlace::Variable("PASSWORD".to_owned())));
+    assert_eq!(store.tls.as_ref().and_then(|tls| tls.ca.clone()), Some("./ca.pem".into()));
+    assert!(!format!("{checked:?}").contains("hunter2"));
+    let checked = check("url = \"desk://app@db\"\npassword = { file = \"p\" }\ntls = false").unwrap();
+    let store = checked.store("desk").unwrap();
+    assert_eq!((store.password.clone(), store.tls.clone()), (Some(PasswordPlace::File("./p".into())), None));
+    for (store, words) in [
+        ("url = \"desk://app@db\"\npassword = \"hunter2\"", "must not stand in the config"),
+        ("url = \"desk://app@db\"\npassword = { env = \"NONE\" }", "NONE is not set"),
+        ("url = \"desk://app@db\"\npassword = { env = \"hunter2!\" }", "write the name of an environment variable"),
+        ("url = \"desk://app@db\"\npassword = { env = \"PASSWORD\", file = \"p\" }", "the one place"),
+        ("url = \"desk://app@db\"\npassword = { file = \"\" }", "the one place"),
+        ("url = \"desk://app@db\"\npassword = {}", "the one place"),
+        ("url = { env = \"URL\" }\npassword = { env = \"PASSWORD\" }", "keep one of the two"),
+        ("url = \"desk://app@db\"\ntls = { ca = \"\" }", "write the path of a file in PEM"),
+    ] {
+        let told = check(store).unwrap_err().to_string();
+        assert!(told.contains(words) && !told.contains("hunter2"), "{store}: {told}");
+    }
+}
+
 #[test]
 fn the_environment_never_changes_a_format() {
     let text = Config::shipped().unwrap();
@@ -290,7 +325,6 @@ fn everything_wrong_is_told_at_once_by_place() {
     mintage.toml:38:1 regions.ap: "512..512" is no block of worker ids: write the first and one past the last, such as "0..256"
     mintage.toml:41:9 stores.main.url.env: the environment variable MINTAGE_STORE is not set: set it, or write a URL to use without it: `default = "sqlite:mintage.db"`
     mintage.toml:43:1 stores.other.url: a password must not stand in the config: put the URL into an environment variable and write `url = { env = "MINTAGE_STORE" }`
-    mintage.toml:44:1 stores.other.tls: `tls` is not in this version yet: take it out
     mintage.toml:47:1 keys.main.secret: a secret must not stand in the config: put it into a file or an environment variable, and write `file = "…"` or `env = "…"`
     "#);
 }
@@ -628,6 +662,37 @@ fn catalog() -> Catalog {
 // ---- stand-ins ----
 
 type Read = fn(&mut Settings<'_>) -> Option<(Format, Needs)>;
+
+/// A store on a server, of which only the config side is real.
+#[derive(Debug)]
+struct Desk;
+
+#[async_trait]
+impl BackendFactory for Desk {
+    fn url_scheme(&self) -> &'static str {
+        "desk"
+    }
+
+    fn promise(&self) -> &'static str {
+        "a stand-in"
+    }
+
+    fn check(&self, _: &str) -> Result<(), String> {
+        Ok(())
+    }
+
+    async fn open(&self, _: &Address) -> Result<Backend, StoreError> {
+        Ok(Backend::default())
+    }
+
+    fn takes_password(&self) -> bool {
+        true
+    }
+
+    fn takes_tls(&self) -> bool {
+        true
+    }
+}
 
 /// A scheme of which only the config side is real.
 #[derive(Clone, Copy)]

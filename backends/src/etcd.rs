@@ -30,6 +30,7 @@ use mintage_core::{
 use crate::{
     cells::{Cell, CellStore, Cells, Change, Servers, Snapshot, To},
     rules::{corrupt, refused, rolled_back, unavailable},
+    trusted::Trusted,
 };
 
 /// gRPC's codes for a user who may not: `PERMISSION_DENIED` and `UNAUTHENTICATED`.
@@ -37,7 +38,7 @@ const REFUSALS: [i32; 2] = [7, 16];
 
 /// Ranges, leases and formats in etcd; survives the loss of any minority of its members; with fsync on, its default; the clock is each process's own.
 ///
-/// Opens `etcd://[USER:PASSWORD@]HOST:PORT[,HOST:PORT …][/PREFIX]`; the prefix is `mintage` by default.
+/// Opens `etcd://[USER[:PASSWORD]@]HOST:PORT[,HOST:PORT …][/PREFIX]`; the prefix is `mintage` by default.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct EtcdFactory;
 
@@ -56,16 +57,34 @@ impl BackendFactory for EtcdFactory {
     }
 
     async fn open(&self, address: &Address) -> Result<Backend, StoreError> {
-        let servers = Servers::read("etcd", &address.url).map_err(refused)?;
-        let timeout = Duration::from_millis(address.timeout_ms);
-        let cells = EtcdCells::new(servers, timeout);
+        let (cells, timeout) = EtcdCells::at(address)?;
         Ok(Backend::whole(CellStore::open(cells, address.clock.clone(), timeout, true).await?))
+    }
+
+    async fn open_existing(&self, address: &Address) -> Result<Option<Backend>, StoreError> {
+        let (cells, timeout) = EtcdCells::at(address)?;
+        Ok(CellStore::open_existing(cells, address.clock.clone(), timeout).await?.map(Backend::whole))
+    }
+
+    async fn init(&self, address: &Address) -> Result<bool, StoreError> {
+        let (cells, timeout) = EtcdCells::at(address)?;
+        CellStore::init(cells, timeout).await
+    }
+
+    fn takes_password(&self) -> bool {
+        true
+    }
+
+    fn takes_tls(&self) -> bool {
+        cfg!(feature = "tls")
     }
 }
 
 /// The records of an etcd cluster.
 struct EtcdCells {
     servers: Servers,
+    /// Where connections are encrypted: whom to believe.
+    trusted: Option<Trusted>,
     place: String,
     /// A client for each member, once it was asked.
     clients: Vec<Mutex<Option<Client>>>,
@@ -78,12 +97,19 @@ struct EtcdCells {
 }
 
 impl EtcdCells {
-    fn new(servers: Servers, timeout: Duration) -> Self {
+    fn at(address: &Address) -> Result<(Self, Duration), StoreError> {
+        let servers = Servers::at("etcd", address)?;
+        let timeout = Duration::from_millis(address.timeout_ms);
+        let trusted = address.tls.as_ref().map(Trusted::read).transpose()?;
+        Ok((Self::new(servers, timeout, trusted), timeout))
+    }
+
+    fn new(servers: Servers, timeout: Duration, trusted: Option<Trusted>) -> Self {
         let clients: Vec<_> = servers.hosts.iter().map(|_| Mutex::default()).collect();
         let members = u32::try_from(clients.len()).unwrap_or(u32::MAX).max(1);
         let place = servers.place();
         let (asked, revision) = (AtomicUsize::new(0), AtomicU64::new(0));
-        Self { servers, place, clients, asked, patience: timeout / members, revision }
+        Self { servers, trusted, place, clients, asked, patience: timeout / members, revision }
     }
 
     fn key(&self, key: &str) -> String {
@@ -119,10 +145,16 @@ impl EtcdCells {
 
     async fn connect(&self, host: &str) -> Result<Client, Error> {
         let mut options = ConnectOptions::new().with_connect_timeout(self.patience);
-        if let Some((user, password)) = &self.servers.login {
+        if let Some((user, password)) = self.servers.login() {
             options = options.with_user(user, password);
         }
-        Client::connect([format!("http://{host}")], Some(options)).await
+        let pem = self.trusted.as_ref().map(Trusted::pem);
+        #[cfg(feature = "tls")]
+        if let Some(pem) = pem {
+            options = encrypted(options, pem);
+        }
+        let scheme = if pem.is_some() { "https" } else { "http" };
+        Client::connect([format!("{scheme}://{host}")], Some(options)).await
     }
 
     fn not_older(&self, header: Option<&ResponseHeader>, seen: u64) -> Result<String, StoreError> {
@@ -204,6 +236,15 @@ impl fmt::Debug for EtcdCells {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("EtcdCells").field("place", &self.place).finish_non_exhaustive()
     }
+}
+
+#[cfg(feature = "tls")]
+fn encrypted(options: ConnectOptions, pem: Option<&[u8]>) -> ConnectOptions {
+    let tls = etcd_client::TlsOptions::new();
+    options.with_tls(match pem {
+        Some(pem) => tls.ca_certificate(etcd_client::Certificate::from_pem(pem)),
+        None => tls.with_native_roots(),
+    })
 }
 
 /// A question to one member. Unless it was answered, also when it was cut off, another member comes next, and this one's

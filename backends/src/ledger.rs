@@ -165,10 +165,10 @@ impl Ledger {
             )?,
         };
         row.admits(pool, terms)?;
-        let workers: Vec<WorkerRow> = known.into_iter().flat_map(|known| known.workers.values()).cloned().collect();
+        let workers = known.map(Pool::all_workers).unwrap_or_default();
         let worker = protocol::choose(&row, &workers, which, holder, terms, now_ms)?;
-        let mut claimed =
-            known.and_then(|known| known.workers.get(&worker)).cloned().unwrap_or_else(|| WorkerRow::unused(worker));
+        let known_row = workers.into_iter().find(|row| row.worker == worker);
+        let mut claimed = known_row.unwrap_or_else(|| WorkerRow::unused(worker));
         let (lease, grant) = protocol::claim(&mut row, &mut claimed, pool, holder, terms, now_ms)?;
         let kept = self
             .pools
@@ -217,6 +217,14 @@ impl Ledger {
         let kept = self.pool_mut(&pool.name, &pool.region).ok_or_else(|| rules::no_pool(pool))?;
         let barred = rules::revoke(pool, &kept.row, worker, kept.workers.get(&worker).cloned())?;
         kept.workers.insert(worker, barred);
+        Ok(())
+    }
+
+    pub(crate) fn free(&mut self, pool: &WorkerPool, worker: u32) -> Result<(), StoreError> {
+        let kept = self.pool_mut(&pool.name, &pool.region).ok_or_else(|| rules::no_pool(pool))?;
+        if let Some(freed) = rules::free(pool, &kept.row, worker, kept.workers.get(&worker).cloned())? {
+            kept.workers.insert(worker, freed);
+        }
         Ok(())
     }
 
@@ -368,6 +376,16 @@ impl Sound for Ledger {
 }
 
 impl Pool {
+    /// The worker ids claimed so far. One whose row was deleted by hand is as its history tells.
+    fn all_workers(&self) -> Vec<WorkerRow> {
+        let mut deleted: BTreeMap<u32, WorkerRow> = BTreeMap::new();
+        for grant in self.grants.iter().filter(|grant| !self.workers.contains_key(&grant.worker)) {
+            let row = deleted.entry(grant.worker).or_insert_with(|| WorkerRow::unused(grant.worker));
+            rules::remember(row, &grant.describe());
+        }
+        self.workers.values().cloned().chain(deleted.into_values()).collect()
+    }
+
     /// Moves the end of a lease's grant: renewed or released.
     fn end_grant(&mut self, lease: &Lease, end_ms: u64) {
         let of_lease = |grant: &&mut GrantRow| {
@@ -501,6 +519,11 @@ macro_rules! keeps_a_ledger {
                 self.run(move |ledger, _| ledger.revoke(&pool, worker)).await
             }
 
+            async fn free(&self, pool: &WorkerPool, worker: u32) -> Result<(), StoreError> {
+                let pool = pool.clone();
+                self.run(move |ledger, _| ledger.free(&pool, worker)).await
+            }
+
             async fn bump(&self, pool: &WorkerPool) -> Result<(), StoreError> {
                 let pool = pool.clone();
                 self.run(move |ledger, now_ms| ledger.bump(&pool, now_ms)).await
@@ -579,6 +602,23 @@ mod tests {
         }
         let known = |nth: u64| ledger.history(&pool, NOW_MS + 1_000 * nth).len();
         assert_eq!([known(0), known(1), known(2), known(claims - 1)], [0, 0, 1, 1]);
+    }
+
+    /// Somebody took the row out of the state by hand; the history still tells what it did.
+    #[test]
+    fn a_deleted_worker_id_keeps_its_floor() {
+        let mut ledger = Ledger::default();
+        let (pool, terms) = (WorkerPool::new("main", 0..2), LeaseTerms::new(1_000, 500, 0, 0));
+        let claim = |ledger: &mut Ledger, nth: u128, now_ms: u64| {
+            ledger.acquire(&pool, WorkerChoice::Any, &Holder::new(nth, "host", 0), &terms, now_ms)
+        };
+        let before = claim(&mut ledger, 1, NOW_MS).unwrap();
+        ledger.pools.get_mut("main").unwrap().get_mut("").unwrap().workers.clear();
+        assert_eq!(claim(&mut ledger, 2, NOW_MS).unwrap().worker, 1, "the id whose window is not over comes last");
+        assert!(claim(&mut ledger, 3, NOW_MS).is_err());
+        let after = claim(&mut ledger, 3, before.window.end).unwrap();
+        assert_eq!((after.worker, after.fence.epoch), (before.worker, before.fence.epoch + 1));
+        assert!(after.window.start >= before.window.end);
     }
 
     #[test]

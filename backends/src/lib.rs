@@ -9,6 +9,7 @@
 //! | `mysql://USER@HOST/DATABASE`, `mariadb://…` | `DatabaseStore` | `mysql` |
 //! | `redis://HOST:PORT` | `RedisFactory` opens it | `redis` |
 //! | `etcd://HOST:PORT,…/PREFIX` | `EtcdFactory` opens it | `etcd` |
+//! | `zookeeper://HOST:PORT,…/PATH` | `ZooKeeperFactory` opens it | `zookeeper` |
 //!
 //! All of them keep the same laws, which are a function in `mintage_core::testkit::store`. They differ in what they survive:
 //! the first line of each says it. None decides anything itself: they load rows, call [`mintage_core::protocol`], write back
@@ -48,8 +49,12 @@ mod rules;
 mod sound;
 #[cfg(feature = "sqlite")]
 mod sqlite;
+#[cfg(any(feature = "etcd", feature = "redis"))]
+mod trusted;
 #[cfg(any(feature = "cells", feature = "file", feature = "mysql", feature = "postgres", feature = "sqlite"))]
 mod wait;
+#[cfg(feature = "zookeeper")]
+mod zookeeper;
 
 use mintage_core::plugin::{Catalog, Plugin};
 
@@ -68,6 +73,8 @@ pub use memory::{Memory, MemoryFactory};
 pub use redis::RedisFactory;
 #[cfg(feature = "sqlite")]
 pub use sqlite::{SqliteFactory, SqliteStore};
+#[cfg(feature = "zookeeper")]
+pub use zookeeper::ZooKeeperFactory;
 
 /// Every store of this crate: `builder.plugin::<Builtin>()`.
 #[derive(Clone, Copy, Debug, Default)]
@@ -88,5 +95,7 @@ impl Plugin for Builtin {
         catalog.backend(RedisFactory);
         #[cfg(feature = "etcd")]
         catalog.backend(EtcdFactory);
+        #[cfg(feature = "zookeeper")]
+        catalog.backend(ZooKeeperFactory);
     }
 }

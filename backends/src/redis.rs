@@ -17,14 +17,18 @@ use mintage_core::{
     StoreError,
     plugin::{Address, Backend, BackendFactory},
 };
+#[cfg(feature = "tls")]
+use redis::TlsCertificates;
 use redis::{
-    AsyncConnectionConfig, Client, ErrorKind, IntoConnectionInfo, RedisError, Script, aio::MultiplexedConnection,
+    AsyncConnectionConfig, Client, ConnectionAddr, ErrorKind, IntoConnectionInfo, RedisError, Script,
+    aio::MultiplexedConnection,
 };
 use tokio::sync::Mutex;
 
 use crate::{
     cells::{Cell, CellStore, Cells, Change, Snapshot, To},
     rules::{corrupt, refused, unavailable},
+    trusted::Trusted,
 };
 
 /// Answers the time in seconds and microseconds, whether it is a primary, its life, and the values.
@@ -60,7 +64,7 @@ const PREFIX: &str = "mintage";
 
 /// Ranges, leases and formats in Redis with appendonly yes, appendfsync always and noeviction; after a restart or failover worker ids rest for a window and ranges stop until raised; with replicas=N it answers when N replicas have it.
 ///
-/// Opens `redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE][?replicas=N&durability=weak&prefix=NAME&init=yes]`.
+/// Opens `redis://[USER[:PASSWORD]@]HOST[:PORT][/DATABASE][?replicas=N&durability=weak&prefix=NAME&init=yes]`.
 ///
 /// * `replicas=N`: an answer counts only when so many replicas have acknowledged it (`WAIT`).
 /// * `durability=weak`: allows a server that does not sync each write (`appendfsync always`) before it answers. Such a store
@@ -85,16 +89,41 @@ impl BackendFactory for RedisFactory {
     }
 
     async fn open(&self, address: &Address) -> Result<Backend, StoreError> {
-        let settings = Settings::read(&address.url).map_err(refused)?;
-        let timeout = Duration::from_millis(address.timeout_ms);
+        let (settings, timeout) = Settings::at(address)?;
         let (weak, make) = (settings.weak, settings.make);
         let store = CellStore::open(RedisCells::new(settings, timeout), address.clock.clone(), timeout, make).await?;
-        let mut backend = Backend::whole(store);
-        if weak {
-            backend.ranges = None;
-        }
-        Ok(backend)
+        Ok(backend(store, weak))
     }
+
+    async fn open_existing(&self, address: &Address) -> Result<Option<Backend>, StoreError> {
+        let (settings, timeout) = Settings::at(address)?;
+        let weak = settings.weak;
+        let cells = RedisCells::new(settings, timeout);
+        let store = CellStore::open_existing(cells, address.clock.clone(), timeout).await?;
+        Ok(store.map(|store| backend(store, weak)))
+    }
+
+    async fn init(&self, address: &Address) -> Result<bool, StoreError> {
+        let (settings, timeout) = Settings::at(address)?;
+        CellStore::init(RedisCells::new(settings, timeout), timeout).await
+    }
+
+    fn takes_password(&self) -> bool {
+        true
+    }
+
+    fn takes_tls(&self) -> bool {
+        cfg!(feature = "tls")
+    }
+}
+
+/// Without its ranges where it may forget them.
+fn backend(store: CellStore<RedisCells>, weak: bool) -> Backend {
+    let mut backend = Backend::whole(store);
+    if weak {
+        backend.ranges = None;
+    }
+    backend
 }
 
 /// What a URL says.
@@ -109,6 +138,33 @@ struct Settings {
 }
 
 impl Settings {
+    /// What an address says: the URL, and what stands beside it.
+    fn at(address: &Address) -> Result<(Self, Duration), StoreError> {
+        let mut settings = Self::read(&address.url).map_err(refused)?;
+        let mut info = settings.client.get_connection_info().clone();
+        if let Some(password) = &address.password {
+            let login = info.redis_settings().clone().set_password(password.reveal());
+            info = info.set_redis_settings(login);
+        }
+        let trusted = address.tls.as_ref().map(Trusted::read).transpose()?;
+        let pem = trusted.as_ref().map(Trusted::pem);
+        if let (Some(_), ConnectionAddr::Tcp(host, port)) = (pem, info.addr()) {
+            let (host, port) = (host.clone(), *port);
+            info = info.set_addr(ConnectionAddr::TcpTls { host, port, insecure: false, tls_params: None });
+        }
+        let unusable = |place: &str, error: RedisError| {
+            refused(format!("{place}: it cannot be connected to like this: check URL and tls")).caused_by(error)
+        };
+        settings.client = Client::open(info.clone()).map_err(|error| unusable(&settings.place, error))?;
+        #[cfg(feature = "tls")]
+        if let Some(pem) = pem {
+            let certificates = TlsCertificates { client_tls: None, root_cert: pem.map(<[u8]>::to_vec) };
+            let client = Client::build_with_tls(info, certificates);
+            settings.client = client.map_err(|error| unusable(&settings.place, error))?;
+        }
+        Ok((settings, Duration::from_millis(address.timeout_ms)))
+    }
+
     /// Its errors never repeat the URL: there may be a password in it.
     fn read(url: &str) -> Result<Self, String> {
         let (server, parameters) = url.split_once('?').unwrap_or((url, ""));

@@ -5,7 +5,7 @@
 use std::num::NonZeroU32;
 
 use mintage_core::{
-    Clock, Format, IdRange, Sequence, SequenceRow, StoreError, StoreErrorKind, TokenRow, WorkerPool,
+    Clock, Format, Grant, IdRange, Sequence, SequenceRow, StoreError, StoreErrorKind, TokenRow, WorkerPool,
     protocol::{self, PoolRow, TIME_MAX_MS, WorkerRow},
 };
 
@@ -88,16 +88,51 @@ pub(crate) fn revoke(
     worker: u32,
     known: Option<WorkerRow>,
 ) -> Result<WorkerRow, StoreError> {
-    let block = row.block_start..row.block_start + row.block_len;
-    if !block.contains(&worker) {
-        return Err(refused(format!(
-            "pool {} has no worker id {worker}: its ids are {}..{}",
-            pool.name, block.start, block.end
-        )));
-    }
+    in_block(pool, row, worker)?;
     let mut barred = known.unwrap_or_else(|| WorkerRow::unused(worker));
     barred.revoked = true;
     Ok(barred)
+}
+
+/// Takes a worker id from its holder and lifts a bar. `None` where it was never claimed or barred: then there is nothing to
+/// write.
+///
+/// # Errors
+/// `Refused` when the block has no such id.
+pub(crate) fn free(
+    pool: &WorkerPool,
+    row: &PoolRow,
+    worker: u32,
+    known: Option<WorkerRow>,
+) -> Result<Option<WorkerRow>, StoreError> {
+    in_block(pool, row, worker)?;
+    Ok(known.map(|mut freed| {
+        freed.holder = None;
+        freed.expires_ms = 0;
+        freed.free_after_ms = 0;
+        freed.revoked = false;
+        freed
+    }))
+}
+
+/// Brings the row of a worker id that was deleted by hand up to a grant of its history: a window that begins above its floor
+/// overlaps none of before, and a claim counted above its epoch is none of before.
+pub(crate) fn remember(row: &mut WorkerRow, grant: &Grant) {
+    if (grant.inc, grant.epoch) > (row.inc, row.epoch) {
+        row.instance.clone_from(&grant.instance);
+        row.start_ms = grant.window.start;
+    }
+    row.inc = row.inc.max(grant.inc);
+    row.epoch = row.epoch.max(grant.epoch);
+    row.floor_ms = row.floor_ms.max(grant.window.end);
+}
+
+fn in_block(pool: &WorkerPool, row: &PoolRow, worker: u32) -> Result<(), StoreError> {
+    let block = row.block_start..row.block_start + row.block_len;
+    if block.contains(&worker) {
+        return Ok(());
+    }
+    Err(refused(format!("pool {} has no worker id {worker}: its ids are {}..{}", pool.name, block.start, block.end)))
 }
 
 /// Cuts a range off `row`, or repeats the range that the request's key has got already; says whether it is a new one.

@@ -92,6 +92,29 @@ Examples:
   mintage tokens pattern api_keys                for secret scanners"
     )]
     Tokens(TokensCommand),
+    /// Worker ids: who holds them, who held them, take one back.
+    #[command(
+        args_conflicts_with_subcommands = true,
+        after_help = "\
+Examples:
+  mintage workers                                every pool
+  mintage workers main -o json
+  mintage workers history main --at 2026-11-30T09:15:02.417Z
+  mintage workers revoke main 7 --dry-run        nobody gets it again
+  mintage workers release main 7                 lifts that, and takes it from a dead holder"
+    )]
+    Workers(WorkersArgs),
+    /// Stores: print their tables, make them, declare that one was restored.
+    #[command(
+        subcommand,
+        after_help = "\
+Examples:
+  mintage store ddl > tables.sql                 for those who run the statements themselves
+  mintage store ddl --function events --shard 3  ids made inside PostgreSQL
+  mintage store init
+  mintage store bump main --dry-run              after a backup was restored"
+    )]
+    Store(StoreCommand),
     /// Print the JSON Schema of the config, for editors.
     Schema,
     /// Print completions for a shell.
@@ -272,6 +295,83 @@ pub(crate) enum TokensCommand {
     Pattern {
         /// The entity, as the config names it.
         entity: String,
+    },
+}
+
+/// Without a command: the worker ids that were ever claimed.
+#[derive(ClapArgs, Debug)]
+pub(crate) struct WorkersArgs {
+    /// The pool, as the config names it; without it all of them.
+    pub(crate) pool: Option<String>,
+    /// How to print them.
+    #[arg(short, long, value_enum, default_value_t)]
+    pub(crate) output: Output,
+    #[command(subcommand)]
+    pub(crate) command: Option<WorkersCommand>,
+}
+
+/// Pools are named as in `[workers]` of the config.
+#[derive(Debug, Subcommand)]
+pub(crate) enum WorkersCommand {
+    /// Who could make ids of an instant.
+    History {
+        /// The pool.
+        pool: String,
+        /// The instant, in RFC 3339; without it now.
+        #[arg(long, value_name = "TIME")]
+        at: Option<String>,
+        /// Only this worker id.
+        #[arg(long, value_name = "ID")]
+        worker: Option<u32>,
+        /// How to print them.
+        #[arg(short, long, value_enum, default_value_t)]
+        output: Output,
+    },
+    /// Take a worker id from its holder and lift a bar: from the end of its last window on others may have it.
+    Release(OneWorker),
+    /// Bar a worker id: its holder's next renewal fails, and nobody gets it until it is released.
+    Revoke(OneWorker),
+}
+
+/// A worker id to change.
+#[derive(ClapArgs, Debug)]
+pub(crate) struct OneWorker {
+    /// The pool.
+    pub(crate) pool: String,
+    /// The worker id.
+    pub(crate) worker: u32,
+    /// The region, where it is not this config's own.
+    #[arg(long)]
+    pub(crate) region: Option<String>,
+    #[command(flatten)]
+    pub(crate) care: Care,
+}
+
+/// Stores are named as in `[stores]` of the config; where there is only one it need not be named.
+#[derive(Debug, Subcommand)]
+pub(crate) enum StoreCommand {
+    /// Print the statements that make the tables, and those that give a user what it needs. Asks no server.
+    Ddl {
+        /// The store.
+        store: Option<String>,
+        /// Print a PL/pgSQL function instead that makes ids of this entity inside PostgreSQL.
+        #[arg(long, value_name = "ENTITY", requires = "shard")]
+        function: Option<String>,
+        /// The worker id that the function puts into its ids.
+        #[arg(long, value_name = "ID", requires = "function")]
+        shard: Option<u32>,
+    },
+    /// Make the tables or records where there are none yet.
+    Init {
+        /// The store.
+        store: Option<String>,
+    },
+    /// After a backup was restored: windows begin above all that can have been granted, and every process claims anew.
+    Bump {
+        /// The store.
+        store: Option<String>,
+        #[command(flatten)]
+        care: Care,
     },
 }
 

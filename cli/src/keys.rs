@@ -197,12 +197,18 @@ fn change_file(checked: &Checked, name: &str, change: &KeyChange, care: &Care) -
     if care.dry_run {
         return Ok(());
     }
-    if !care.yes && !output::confirmed()? {
-        return Err(Failure::refused("not confirmed: nothing was changed (--yes to go ahead without asking)"));
-    }
+    confirm(care)?;
     file.apply(change)?;
     output::remark(&format!("{} has changed: bring it to every machine", file.path().display()));
     Ok(())
+}
+
+/// Asks, unless the person has said yes already.
+pub(crate) fn confirm(care: &Care) -> Result<(), Failure> {
+    if care.yes || output::confirmed()? {
+        return Ok(());
+    }
+    Err(Failure::refused("not confirmed: nothing was changed (--yes to go ahead without asking)"))
 }
 
 /// A row an entity: which of its ids go to another version.

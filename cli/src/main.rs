@@ -12,7 +12,9 @@ mod keys;
 mod new;
 mod output;
 mod stop;
+mod store;
 mod tokens;
+mod workers;
 
 use std::process::ExitCode;
 
@@ -48,6 +50,8 @@ async fn run(args: Args) -> Result<(), Failure> {
         Command::Explain(explain) => facts::explain(&args.config, &explain),
         Command::Keys(command) => keys::run(&args.config, command).await,
         Command::Tokens(command) => tokens::run(&args.config, command).await,
+        Command::Workers(workers) => workers::run(&args.config, workers).await,
+        Command::Store(command) => store::run(&args.config, command).await,
         Command::Schema => facts::schema(),
         Command::Completions { shell } => args::completions(shell),
     }

@@ -45,6 +45,18 @@ pub trait LeaseStore: fmt::Debug + Send + Sync + 'static {
     /// `Refused` when the pool has no such worker; `Unavailable`.
     async fn revoke(&self, pool: &WorkerPool, worker: u32) -> Result<(), StoreError>;
 
+    /// Takes a worker id from whoever holds it, and lifts a bar: from then on it may be claimed. Its floor stays, so a later
+    /// window begins where the last one ends; its holder's next renewal fails. Never needed for uniqueness.
+    ///
+    /// # Errors
+    /// `Refused` when the pool has no such worker, or this kind of store cannot; `Unavailable`.
+    async fn free(&self, pool: &WorkerPool, worker: u32) -> Result<(), StoreError> {
+        Err(StoreError::new(
+            crate::StoreErrorKind::Refused,
+            format!("this kind of store cannot free worker id {worker} of pool {}: wait until it expires", pool.name),
+        ))
+    }
+
     /// Declares that the store may have forgotten its last writes: later windows start above all it can have granted.
     ///
     /// # Errors

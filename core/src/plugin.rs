@@ -192,10 +192,49 @@ pub trait BackendFactory: fmt::Debug + Send + Sync + 'static {
     /// A sentence that says what to write instead.
     fn check(&self, url: &str) -> Result<(), String>;
 
-    /// Whether [`open`](Self::open) would find a store there rather than make one: readers make none.
+    /// Whether there is something where [`open`](Self::open) would look, as far as that can be seen without asking anybody.
     fn exists(&self, address: &Address) -> bool {
         let _ = address;
         true
+    }
+
+    /// Opens a store that is there already; `None` where there is none. Readers use this: it makes and upgrades nothing.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    async fn open_existing(&self, address: &Address) -> Result<Option<Backend>, StoreError> {
+        if self.exists(address) { self.open(address).await.map(Some) } else { Ok(None) }
+    }
+
+    /// Makes the store's tables or records where there are none; says whether it made them.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    async fn init(&self, address: &Address) -> Result<bool, StoreError> {
+        if self.open_existing(address).await?.is_some() {
+            return Ok(false);
+        }
+        self.open(address).await.map(|_| true)
+    }
+
+    /// The statements that make its tables, for stores that have some.
+    fn ddl(&self) -> Option<String> {
+        None
+    }
+
+    /// The statements that give a user all it needs once the tables are there, for stores that have users of their own.
+    fn grants(&self) -> Option<&'static str> {
+        None
+    }
+
+    /// Whether it is on a server that may want [`Address::password`].
+    fn takes_password(&self) -> bool {
+        false
+    }
+
+    /// Whether it can keep to [`Address::tls`], in this build.
+    fn takes_tls(&self) -> bool {
+        false
     }
 
     /// Opens the store at `url`. Relative paths start at `address.folder`.
@@ -206,11 +245,15 @@ pub trait BackendFactory: fmt::Debug + Send + Sync + 'static {
 }
 
 /// Where a store is, and what to open it with.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 #[non_exhaustive]
 pub struct Address {
     /// The whole URL.
     pub url: String,
+    /// The password of the URL's user, where it does not stand in the URL.
+    pub password: Option<Secret>,
+    /// How to encrypt the connection, if the config says so. The URL may say more.
+    pub tls: Option<Tls>,
     /// The folder of the config file.
     pub folder: std::path::PathBuf,
     /// How long one call may take, in milliseconds.
@@ -222,7 +265,58 @@ pub struct Address {
 impl Address {
     /// The store at `url`.
     pub fn new(url: impl Into<String>, folder: impl Into<std::path::PathBuf>, clock: Arc<dyn Clock>) -> Self {
-        Self { url: url.into(), folder: folder.into(), timeout_ms: 10_000, clock }
+        Self { url: url.into(), password: None, tls: None, folder: folder.into(), timeout_ms: 10_000, clock }
+    }
+}
+
+/// Shows the kind of store only: a URL may hold a password.
+impl fmt::Debug for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kind = self.url.split_once(':').map_or("", |(kind, _)| kind);
+        f.debug_struct("Address")
+            .field("url", &format_args!("{kind}:…"))
+            .field("password", &self.password)
+            .field("tls", &self.tls)
+            .field("folder", &self.folder)
+            .field("timeout_ms", &self.timeout_ms)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A text that no log may show.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(String);
+
+impl Secret {
+    /// Hides a text.
+    pub fn new(text: impl Into<String>) -> Self {
+        Self(text.into())
+    }
+
+    /// The text, for the server it is meant for.
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret")
+    }
+}
+
+/// The connection is encrypted, and the server must prove that it is the one the URL names.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Tls {
+    /// The certificates to trust, a file in PEM; without it those that the system trusts.
+    pub ca: Option<std::path::PathBuf>,
+}
+
+impl Tls {
+    /// Trusts the certificates in this file; without one those that the system trusts.
+    pub fn trusting(ca: Option<std::path::PathBuf>) -> Self {
+        Self { ca }
     }
 }
 

@@ -147,7 +147,27 @@ pub(super) const STORE: &[Key] = &[
         "Where the store is, such as sqlite:mintage.db; or the environment variable that says so.",
     ),
     key("timeout", KeyKind::Duration, "How long one call may take. Default 10s."),
+    key(
+        "password",
+        KeyKind::OneOf(&[KeyKind::Table(PASSWORD), KeyKind::Text]),
+        "Where the password of the URL's user is; never the password itself.",
+    ),
+    key(
+        "tls",
+        KeyKind::OneOf(&[KeyKind::Flag, KeyKind::Table(TLS)]),
+        "Encrypt the connection, and have the server prove who it is. Default false.",
+    ),
 ];
+
+/// `password = { … }` of a store: one of the two.
+pub(super) const PASSWORD: &[Key] = &[
+    key("env", KeyKind::Text, "The environment variable that holds the password."),
+    key("file", KeyKind::Text, "The file that holds the password, and nothing else."),
+];
+
+/// `tls = { … }` of a store.
+pub(super) const TLS: &[Key] =
+    &[key("ca", KeyKind::Text, "The certificates to trust, a file in PEM; by default those that the system trusts.")];
 
 /// `url = { … }` of a store.
 pub(super) const URL: &[Key] = &[
@@ -171,9 +191,9 @@ pub(super) const INNER_LATER: &[(&str, &[&str])] = &[("worker", &["ordinal"])];
 /// As [`ROOT_LATER`], for a pool.
 pub(super) const POOL_LATER: &[&str] = &["clock", "count", "on_lease_lost"];
 /// As [`ROOT_LATER`], for a store.
-pub(super) const STORE_LATER: &[&str] = &["password", "state_dir", "table_prefix", "tls"];
+pub(super) const STORE_LATER: &[&str] = &["state_dir", "table_prefix"];
 /// As [`ROOT_LATER`], for what stands before the colon of a store's URL.
-pub(super) const URL_SCHEMES_LATER: &[&str] = &["rediss", "zookeeper"];
+pub(super) const URL_SCHEMES_LATER: &[&str] = &["rediss"];
 /// Stores of this version that a build may leave out, and the cargo feature that each needs.
 pub(super) const URL_SCHEMES_BY_FEATURE: &[(&str, &str)] = &[
     ("etcd", "etcd"),
@@ -184,6 +204,7 @@ pub(super) const URL_SCHEMES_BY_FEATURE: &[(&str, &str)] = &[
     ("postgresql", "postgres"),
     ("redis", "redis"),
     ("sqlite", "sqlite"),
+    ("zookeeper", "zookeeper"),
 ];
 
 /// Fewest digits of a public number: with one less there are under a million.

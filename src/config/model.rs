@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, fmt, ops::Range, path::PathBuf, sync::Arc};
 
 use mintage_core::{
     Format, LeaseTerms, PoolLimits, WorkerChoice,
-    plugin::{Fact, Needs, Place, SchemePlan},
+    plugin::{Fact, Needs, Place, SchemePlan, Tls},
 };
 
 use super::{Problems, keys::BEARER, words};
@@ -267,10 +267,24 @@ pub struct StoreConfig {
     pub name: String,
     /// Its URL, the environment already asked.
     pub url: String,
+    /// Where the password of the URL's user is, if not in the URL.
+    pub password: Option<PasswordPlace>,
+    /// How to encrypt the connection, if the config says so.
+    pub tls: Option<Tls>,
     /// How long one call may take.
     pub timeout_ms: u64,
     /// Where it stands.
     pub at: Place,
+}
+
+/// Where a password is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum PasswordPlace {
+    /// In an environment variable.
+    Variable(String),
+    /// In a file.
+    File(PathBuf),
 }
 
 impl StoreConfig {
@@ -286,6 +300,8 @@ impl fmt::Debug for StoreConfig {
         f.debug_struct("StoreConfig")
             .field("name", &self.name)
             .field("url", &format_args!("{}:…", self.url_scheme()))
+            .field("password", &self.password)
+            .field("tls", &self.tls)
             .field("timeout_ms", &self.timeout_ms)
             .field("at", &self.at)
             .finish()

@@ -11,8 +11,8 @@ use serde_json::{Map, Value, json};
 
 use super::{
     keys::{
-        BEARER, BEARER_PREFIX, ENTITY, ENTITY_NAME, Grammar, INSTANCE, MASTER, NAME, POOL, PREFIX, PUBLIC, REALM, ROOT,
-        SCOPE, SERIES, STAGE, STORE, URL, VARIABLE,
+        BEARER, BEARER_PREFIX, ENTITY, ENTITY_NAME, Grammar, INSTANCE, MASTER, NAME, PASSWORD, POOL, PREFIX, PUBLIC,
+        REALM, ROOT, SCOPE, SERIES, STAGE, STORE, URL, VARIABLE,
     },
     offer::Offer,
 };
@@ -128,6 +128,12 @@ fn store(catalog: &Catalog) -> Value {
     let mut store = table(STORE);
     store["required"] = json!(["url"]);
     store["properties"]["url"]["anyOf"] = json!([url, from_environment]);
+    let mut password = table(PASSWORD);
+    restrict(&mut password["properties"]["env"], &VARIABLE);
+    password["properties"]["file"]["minLength"] = json!(1);
+    password["oneOf"] = json!([{ "required": ["env"] }, { "required": ["file"] }]);
+    password["description"] = json!(about_of(STORE, "password"));
+    store["properties"]["password"] = password;
     store
 }
 

@@ -83,6 +83,21 @@ impl<C: Cells> LeaseStore for CellStore<C> {
         .await
     }
 
+    async fn free(&self, pool: &WorkerPool, worker: u32) -> Result<(), StoreError> {
+        self.write(async {
+            let mut backoff = Backoff::default();
+            loop {
+                let chunk = chunk_key(&pool.name, &pool.region, worker / CHUNK_LEN);
+                let mut work = self.begin(&[pool_key(&pool.name), chunk]).await?;
+                let answer = free(&mut work, pool, worker);
+                if let Some(done) = work.settle(answer, &mut backoff).await? {
+                    return Ok(done);
+                }
+            }
+        })
+        .await
+    }
+
     async fn bump(&self, pool: &WorkerPool) -> Result<(), StoreError> {
         self.write(async {
             let mut backoff = Backoff::default();
@@ -137,6 +152,9 @@ async fn claim<C: Cells>(
     region.row.admits(pool, terms)?;
     let mut chunks = chunks(work, &pool.name, &pool.region, &region).await?;
     bump_in_new_life(work, &pool.name, &pool.region, &region, &chunks)?;
+    if let Some(number) = region.chunks.iter().find(|number| !chunks.contains_key(number)) {
+        bump_after_deletion(work, pool, *number, &chunks)?;
+    }
     let rows: Vec<WorkerRow> = chunks.values().flat_map(|chunk| chunk.workers.values()).cloned().collect();
     let now_ms = not_before_others(work, &rows);
     let worker = protocol::choose(&region.row, &rows, which, holder, terms, now_ms)?;
@@ -202,6 +220,18 @@ async fn revoke<C: Cells>(work: &mut Work<'_, C>, pool: &WorkerPool, worker: u32
     Ok(())
 }
 
+fn free<C: Cells>(work: &mut Work<'_, C>, pool: &WorkerPool, worker: u32) -> Result<(), Fault> {
+    let region = region_of(work, &pool.name, &pool.region)?.ok_or_else(|| rules::no_pool(pool))?;
+    let key = chunk_key(&pool.name, &pool.region, worker / CHUNK_LEN);
+    let mut chunk: Chunk = work.record(&key)?.unwrap_or_default();
+    if let Some(freed) = rules::free(pool, &region.row, worker, chunk.workers.get(&worker).cloned())? {
+        chunk.workers.insert(worker, freed);
+        work.put(key, &chunk);
+        work.rely_on(&pool_key(&pool.name));
+    }
+    Ok(())
+}
+
 async fn bump_by_hand<C: Cells>(work: &mut Work<'_, C>, pool: &WorkerPool) -> Result<(), Fault> {
     let region = region_of(work, &pool.name, &pool.region)?.ok_or_else(|| rules::no_pool(pool))?;
     let chunks = chunks(work, &pool.name, &pool.region, &region).await?;
@@ -226,7 +256,9 @@ async fn history<C: Cells>(work: &mut Work<'_, C>, pool: &WorkerPool, at_ms: u64
     }
     grants.extend(chunks.values().flat_map(|chunk| chunk.workers.values()).filter_map(latest_grant));
     grants.retain(|grant| grant.window.contains(&at_ms));
-    grants.sort_by_key(|grant| (grant.worker, grant.window.start));
+    grants.sort_by_key(|grant| (grant.worker, grant.inc, grant.epoch));
+    // One that went from its row into a page while this was read is in both.
+    grants.dedup_by_key(|grant| (grant.worker, grant.inc, grant.epoch));
     Ok(grants)
 }
 
@@ -317,7 +349,7 @@ fn region_of<C: Cells>(work: &Work<'_, C>, pool: &str, region: &str) -> Result<O
     Ok(record.and_then(|mut record| record.regions.remove(region)))
 }
 
-/// All chunks of a region, by number.
+/// All chunks of a region that are there, by number.
 async fn chunks<C: Cells>(
     work: &mut Work<'_, C>,
     pool: &str,
@@ -327,9 +359,24 @@ async fn chunks<C: Cells>(
     work.load(row.chunks.iter().map(|number| chunk_key(pool, region, *number))).await?;
     let mut chunks = BTreeMap::new();
     for number in &row.chunks {
-        chunks.insert(*number, work.record(&chunk_key(pool, region, *number))?.unwrap_or_default());
+        if let Some(chunk) = work.record(&chunk_key(pool, region, *number))? {
+            chunks.insert(*number, chunk);
+        }
     }
     Ok(chunks)
+}
+
+/// The record of a chunk was deleted by hand, and the floors of its worker ids with it. Windows begin above all that can have been
+/// granted, as in a new life of the store; the record is made again, empty.
+fn bump_after_deletion<C: Cells>(
+    work: &mut Work<'_, C>,
+    pool: &WorkerPool,
+    number: u32,
+    chunks: &BTreeMap<u32, Chunk>,
+) -> Result<(), Fault> {
+    bump(work, &pool.name, &pool.region, chunks)?;
+    work.put(chunk_key(&pool.name, &pool.region, number), &Chunk::default());
+    Err(Fault::Bumped)
 }
 
 /// Bumps a region that is seen for the first time in this life of the store; the call then begins again.

@@ -1,6 +1,6 @@
 //! A store over anything that keeps small records and changes a few of them at once, if none has changed since it was read.
 //!
-//! Redis and etcd differ in how they do that, and in nothing else that matters here: each implements [`Cells`], two
+//! Redis, etcd and ZooKeeper differ in how they do that, and in nothing else that matters here: each implements [`Cells`], two
 //! calls. What the records are and what becomes of them is in this folder, once. A call reads the records it needs, lets
 //! [`protocol`](mintage_core::protocol) decide, and writes them back; where another process was faster, it begins again.
 //!
@@ -13,7 +13,7 @@ mod format;
 mod lease;
 mod range;
 mod record;
-#[cfg(feature = "etcd")]
+#[cfg(any(feature = "etcd", feature = "zookeeper"))]
 mod url;
 mod work;
 
@@ -28,14 +28,14 @@ use std::{
 use async_trait::async_trait;
 use mintage_core::{Clock, StoreError};
 
-#[cfg(feature = "etcd")]
+#[cfg(any(feature = "etcd", feature = "zookeeper"))]
 pub(crate) use self::url::Servers;
 use self::{
     record::{REGISTRY, Record, Registry, SCHEMA},
     work::{Fault, Work},
 };
 use crate::{
-    rules::{refused, rolled_back, unavailable},
+    rules::{corrupt, refused, rolled_back, unavailable},
     wait::Backoff,
 };
 
@@ -45,11 +45,20 @@ pub(crate) trait Cells: fmt::Debug + Send + Sync + 'static {
     /// What errors call it: its address without any password.
     fn place(&self) -> &str;
 
-    /// Reads records, in the order of the keys.
+    /// Reads records, in the order of the keys: all of them as they stood at one moment after the call began. Calls decide
+    /// from what several records say together, and an error is not checked by any change.
     ///
     /// # Errors
     /// `Unavailable`, `Refused`, or `Corrupt` for a value that is no text.
     async fn read(&self, keys: &[String]) -> Result<Snapshot, StoreError>;
+
+    /// Makes the place for the records, where it takes one. Asked for before the first record is made.
+    ///
+    /// # Errors
+    /// `Unavailable` or `Refused`.
+    async fn make_room(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
 
     /// Makes all changes at once, or none and answers `false`: when a record has another version than expected, or the
     /// store lives another life.
@@ -130,9 +139,46 @@ impl<C: Cells> CellStore<C> {
         timeout: Duration,
         make: bool,
     ) -> Result<Self, StoreError> {
-        let registry = within(timeout, cells.place(), find_registry(&cells, make)).await?;
+        let finding = async {
+            if make {
+                return make_registry(&cells).await.map(|(id, _)| id);
+            }
+            find_registry(&cells).await?.0.ok_or_else(|| {
+                rolled_back(format!(
+                    "{}: it has no records of Mintage. If it has had some, it was emptied or is another store: restore it. If it \
+                     is new, say so once, with `mintage store init` or with init=yes in its URL, and take that out again",
+                    cells.place()
+                ))
+            })
+        };
+        let registry = within(timeout, cells.place(), finding).await?;
+        Ok(Self::of(cells, clock, timeout, registry))
+    }
+
+    /// Opens the registry if it is there, and makes nothing.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub(crate) async fn open_existing(
+        cells: C,
+        clock: Arc<dyn Clock>,
+        timeout: Duration,
+    ) -> Result<Option<Self>, StoreError> {
+        let (registry, _) = within(timeout, cells.place(), find_registry(&cells)).await?;
+        Ok(registry.map(|registry| Self::of(cells, clock, timeout, registry)))
+    }
+
+    /// Makes the registry if it is not there, and says whether it did.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub(crate) async fn init(cells: C, timeout: Duration) -> Result<bool, StoreError> {
+        within(timeout, cells.place(), make_registry(&cells)).await.map(|(_, made)| made)
+    }
+
+    fn of(cells: C, clock: Arc<dyn Clock>, timeout: Duration, registry: String) -> Self {
         let (turn, seen) = (tokio::sync::Mutex::default(), Mutex::default());
-        Ok(Self { cells, clock, timeout, registry, turn, seen })
+        Self { cells, clock, timeout, registry, turn, seen }
     }
 
     /// Begins a call that needs these records.
@@ -140,6 +186,8 @@ impl<C: Cells> CellStore<C> {
         let mut work = Work::new(self);
         work.load(std::iter::once(REGISTRY.to_owned()).chain(keys.iter().cloned())).await?;
         let registry: Option<Registry> = work.record(REGISTRY)?;
+        // Another version may have come since this process started.
+        registry.as_ref().map_or(Ok(()), |registry| known_schema(registry, self.cells.place()))?;
         if registry.is_none_or(|registry| registry.id != self.registry) {
             return Err(rolled_back(format!(
                 "{}: Mintage's records are gone or were made anew since this process started: the store was emptied. Restore \
@@ -189,34 +237,43 @@ impl<C: Cells> fmt::Debug for CellStore<C> {
     }
 }
 
-/// The id of the registry.
-async fn find_registry<C: Cells>(cells: &C, make: bool) -> Result<String, StoreError> {
+/// The id of the registry, if there is one, and the store's life.
+async fn find_registry<C: Cells>(cells: &C) -> Result<(Option<String>, String), StoreError> {
+    let snapshot = cells.read(&[REGISTRY.to_owned()]).await?;
+    let Some(text) = snapshot.cells.into_iter().find_map(|cell| cell.value) else { return Ok((None, snapshot.life)) };
+    let registry = Registry::read(&text)?;
+    known_schema(&registry, cells.place())?;
+    Ok((Some(registry.id), snapshot.life))
+}
+
+/// The id of the registry, and whether it was made by this call.
+async fn make_registry<C: Cells>(cells: &C) -> Result<(String, bool), StoreError> {
     let mut backoff = Backoff::default();
     loop {
-        let snapshot = cells.read(&[REGISTRY.to_owned()]).await?;
-        if let Some(text) = snapshot.cells.into_iter().find_map(|cell| cell.value) {
-            let registry = Registry::read(&text)?;
-            if registry.schema > SCHEMA {
-                return Err(refused(format!(
-                    "{}: its records have schema {}, this version of Mintage knows {SCHEMA} at most: use the newer version",
-                    cells.place(),
-                    registry.schema
-                )));
-            }
-            return Ok(registry.id);
+        let (found, life) = find_registry(cells).await?;
+        if let Some(id) = found {
+            return Ok((id, false));
         }
-        if !make {
-            return Err(rolled_back(format!(
-                "{}: it has no records of Mintage. If it has had some, it was emptied or is another store: restore it. If it is \
-                 new, say so once, with init=yes in its URL, and take that out again",
-                cells.place()
-            )));
-        }
+        cells.make_room().await?;
         let fresh = Registry { id: fresh_id(), schema: SCHEMA };
         let change = Change { key: REGISTRY.to_owned(), version: 0, to: To::Value(fresh.text()) };
-        if !cells.change(&snapshot.life, &[change]).await? {
-            // Another process makes it at this moment.
-            backoff.pause().await;
+        if cells.change(&life, &[change]).await? {
+            return Ok((fresh.id, true));
+        }
+        // Another process makes it at this moment.
+        backoff.pause().await;
+    }
+}
+
+fn known_schema(registry: &Registry, place: &str) -> Result<(), StoreError> {
+    match registry.schema {
+        SCHEMA => Ok(()),
+        newer if newer > SCHEMA => Err(refused(format!(
+            "{place}: its records were written by a newer Mintage (schema {newer}, this one knows {SCHEMA}): use that version here \
+             too"
+        ))),
+        other => {
+            Err(corrupt(format!("{place}: its records say schema {other}, which never existed: restore the store")))
         }
     }
 }

@@ -1,14 +1,12 @@
 //! How the stores on database servers enter the catalog.
 
-use std::time::Duration;
-
 use async_trait::async_trait;
 use mintage_core::{
     StoreError,
     plugin::{Address, Backend, BackendFactory},
 };
 
-use super::{DatabaseStore, target::Target};
+use super::{DatabaseStore, Dialect, target::Target};
 
 /// Ranges, leases, formats and tokens in PostgreSQL, for many machines; survives crashes with `fsync = on`, and loses nothing to a failover with quorum replication.
 ///
@@ -62,7 +60,27 @@ impl BackendFactory for PostgresFactory {
     }
 
     async fn open(&self, address: &Address) -> Result<Backend, StoreError> {
-        open(address).await
+        Ok(Backend::full(DatabaseStore::open_at(address).await?))
+    }
+
+    async fn open_existing(&self, address: &Address) -> Result<Option<Backend>, StoreError> {
+        Ok(DatabaseStore::open_existing(address).await?.map(Backend::full))
+    }
+
+    fn ddl(&self) -> Option<String> {
+        Some(Dialect::Postgres.ddl().to_owned())
+    }
+
+    fn grants(&self) -> Option<&'static str> {
+        Some(Dialect::Postgres.grants())
+    }
+
+    fn takes_password(&self) -> bool {
+        true
+    }
+
+    fn takes_tls(&self) -> bool {
+        cfg!(feature = "tls")
     }
 }
 
@@ -82,11 +100,26 @@ impl BackendFactory for MySqlFactory {
     }
 
     async fn open(&self, address: &Address) -> Result<Backend, StoreError> {
-        open(address).await
+        Ok(Backend::full(DatabaseStore::open_at(address).await?))
     }
-}
 
-async fn open(address: &Address) -> Result<Backend, StoreError> {
-    let timeout = Duration::from_millis(address.timeout_ms);
-    Ok(Backend::full(DatabaseStore::open(&address.url, timeout).await?))
+    async fn open_existing(&self, address: &Address) -> Result<Option<Backend>, StoreError> {
+        Ok(DatabaseStore::open_existing(address).await?.map(Backend::full))
+    }
+
+    fn ddl(&self) -> Option<String> {
+        Some(Dialect::MySql.ddl().to_owned())
+    }
+
+    fn grants(&self) -> Option<&'static str> {
+        Some(Dialect::MySql.grants())
+    }
+
+    fn takes_password(&self) -> bool {
+        true
+    }
+
+    fn takes_tls(&self) -> bool {
+        cfg!(feature = "tls")
+    }
 }

@@ -68,6 +68,14 @@ impl LeaseStore for DatabaseStore {
         .await
     }
 
+    async fn free(&self, pool: &WorkerPool, worker: u32) -> Result<(), StoreError> {
+        self.transaction(|mut work| async move {
+            let freed = free(&mut work, pool, self.which(pool), worker).await;
+            (work, freed)
+        })
+        .await
+    }
+
     async fn bump(&self, pool: &WorkerPool) -> Result<(), StoreError> {
         self.transaction(|mut work| async move {
             let bumped = bump(&mut work, pool, self.which(pool)).await;
@@ -114,9 +122,14 @@ async fn acquire(
     let Locked { mut row, moment } = pool::lock_or_make(work, pool, of).await?;
     row.admits(pool, terms)?;
     let now_ms = moment.now_ms;
-    let worker = Claim { pool, row: &row, which, holder, terms, now_ms }.choose(work).await?;
-    // Read again by its number, under lock: however the choice was made, the row that is claimed is the one that is there.
-    let known = worker_row(work, of, worker).await?;
+    let (worker, known) = loop {
+        let worker = Claim { pool, row: &row, which, holder, terms, now_ms }.choose(work).await?;
+        // Read again by its number, under lock: however the choice was made, the row that is claimed is the one that is there.
+        let known = worker_row(work, of, worker).await?;
+        if known.is_some() || !restore_deleted(work, of, worker).await? {
+            break (worker, known);
+        }
+    };
     let is_new = known.is_none();
     let mut claimed = known.unwrap_or_else(|| WorkerRow::unused(worker));
     let (lease, grant) = protocol::claim(&mut row, &mut claimed, pool, holder, terms, now_ms)?;
@@ -162,6 +175,15 @@ async fn revoke(work: &mut Work, pool: &WorkerPool, of: Which<'_>, worker: u32) 
     put_worker(work, of, &barred, is_new).await
 }
 
+async fn free(work: &mut Work, pool: &WorkerPool, of: Which<'_>, worker: u32) -> Result<(), Fault> {
+    let Locked { row, .. } = pool::lock(work, of).await?.ok_or_else(|| rules::no_pool(pool))?;
+    let known = worker_row(work, of, worker).await?;
+    match rules::free(pool, &row, worker, known)? {
+        Some(freed) => put_worker(work, of, &freed, false).await,
+        None => Ok(()),
+    }
+}
+
 async fn bump(work: &mut Work, pool: &WorkerPool, of: Which<'_>) -> Result<(), Fault> {
     let Locked { mut row, moment } = pool::lock(work, of).await?.ok_or_else(|| rules::no_pool(pool))?;
     protocol::bump(&mut row, moment.now_ms);
@@ -180,6 +202,29 @@ async fn history(work: &mut Work, pool: &WorkerPool, at_ms: u64) -> Result<Vec<G
         )
         .await?;
     rows.iter().map(grant).collect()
+}
+
+/// Makes the rows of worker ids again that were deleted by hand, as their history tells, if that of `worker` is one: it is
+/// about to be taken for an id that nobody has used.
+async fn restore_deleted(work: &mut Work, of: Which<'_>, worker: u32) -> Result<bool, Fault> {
+    let of_worker = "SELECT count(*) AS grants FROM mintage_grant WHERE pool = ?1 AND region = ?2 AND worker = ?3";
+    let values = [of.pool.into(), of.region.into(), i64::from(worker).into()];
+    let rows = work.session.fetch(of_worker, &values).await?;
+    let row = rows.first().ok_or_else(|| Fault::Driver(sqlx::Error::RowNotFound))?;
+    if read::integer(row, "grants")? == 0 {
+        return Ok(false);
+    }
+    let restore = "INSERT INTO mintage_worker (pool, region, worker, inc, epoch, holder, instance, start_ms, floor_ms,
+                                               expires_ms, free_after_ms, revoked, holder_clock_ms, renewed_ms)
+                   SELECT kept.pool, kept.region, kept.worker, MAX(kept.inc), MAX(kept.epoch), NULL, MAX(kept.instance),
+                          MAX(kept.from_ms), MAX(kept.to_ms), 0, 0, 0, 0, 0
+                   FROM mintage_grant AS kept
+                   WHERE kept.pool = ?1 AND kept.region = ?2 AND NOT EXISTS (
+                       SELECT 1 FROM mintage_worker AS there
+                       WHERE there.pool = kept.pool AND there.region = kept.region AND there.worker = kept.worker)
+                   GROUP BY kept.pool, kept.region, kept.worker";
+    work.session.run(restore, &[of.pool.into(), of.region.into()]).await?;
+    Ok(true)
 }
 
 /// The rows behind a lease, the pool's locked.

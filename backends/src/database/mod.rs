@@ -37,7 +37,7 @@ use std::{
     time::Duration,
 };
 
-use mintage_core::{StoreError, protocol::TIME_MAX_MS};
+use mintage_core::{StoreError, plugin::Address, protocol::TIME_MAX_MS};
 use tokio::sync::Semaphore;
 
 pub use self::dialect::Dialect;
@@ -90,31 +90,65 @@ impl DatabaseStore {
     /// the statements to run), or when they are of a newer version; `Unavailable` when the server cannot be reached in time;
     /// `Corrupt` when the tables are not Mintage's.
     pub async fn open(url: &str, timeout: Duration) -> Result<Self, StoreError> {
-        let target = Target::of(url).map_err(refused)?;
+        let store = Self::of(Target::of(url).map_err(refused)?, timeout);
+        store.prepare().await?;
+        Ok(store)
+    }
+
+    /// As [`open`](Self::open), with the password and the encryption that stand beside a URL.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub async fn open_at(address: &Address) -> Result<Self, StoreError> {
+        let store = Self::of(Target::at(address).map_err(refused)?, Duration::from_millis(address.timeout_ms));
+        store.prepare().await?;
+        Ok(store)
+    }
+
+    /// Opens the store if the database has its tables, and makes nothing: for readers.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub async fn open_existing(address: &Address) -> Result<Option<Self>, StoreError> {
+        let store = Self::of(Target::at(address).map_err(refused)?, Duration::from_millis(address.timeout_ms));
+        let found = store
+            .within(async {
+                let mut session = store.connect().await?;
+                let found = schema::find(&mut session, store.dialect).await.map_err(|fault| fault.at(&store.target))?;
+                store.idle().push(session);
+                Ok(found)
+            })
+            .await?;
+        Ok(found.then_some(store))
+    }
+
+    fn of(target: Target, timeout: Duration) -> Self {
         let dialect = match target {
             #[cfg(feature = "postgres")]
             Target::Postgres(_) => Dialect::Postgres,
             #[cfg(feature = "mysql")]
             Target::MySql(_) => Dialect::MySql,
         };
-        let store = Self {
+        Self {
             target,
             dialect,
             timeout,
             idle: Mutex::default(),
             permits: Semaphore::new(CONNECTIONS_MAX),
             seen: Mutex::default(),
-        };
-        store
-            .within(async {
-                let mut session = store.connect().await?;
-                let wait_ms = store.wait_ms();
-                schema::prepare(&mut session, dialect, wait_ms).await.map_err(|fault| fault.at(&store.target))?;
-                store.idle().push(session);
-                Ok(())
-            })
-            .await?;
-        Ok(store)
+        }
+    }
+
+    /// Makes the tables if they are not there.
+    async fn prepare(&self) -> Result<(), StoreError> {
+        self.within(async {
+            let mut session = self.connect().await?;
+            let prepared = schema::prepare(&mut session, self.dialect, self.wait_ms()).await;
+            prepared.map_err(|fault| fault.at(&self.target))?;
+            self.idle().push(session);
+            Ok(())
+        })
+        .await
     }
 
     /// Which family of servers it is on: [`Dialect::ddl`] and [`Dialect::grants`] are the statements for an administrator.

@@ -25,6 +25,19 @@ pub(super) async fn prepare(session: &mut Session, dialect: Dialect, wait_ms: u6
         };
         made.map_err(|fault| may_not_make(fault, dialect))?;
     }
+    known_version(session).await
+}
+
+/// Whether there are tables, which then are of a version that this code understands. Makes none.
+pub(super) async fn find(session: &mut Session, dialect: Dialect) -> Result<bool, Fault> {
+    let found = is_made(session, dialect).await?;
+    if found {
+        known_version(session).await?;
+    }
+    Ok(found)
+}
+
+async fn known_version(session: &mut Session) -> Result<(), Fault> {
     let rows = session.fetch("SELECT version FROM mintage_schema", &[]).await?;
     let [row] = rows.as_slice() else {
         return Err(

@@ -3,6 +3,7 @@
 
 use std::fmt;
 
+use mintage_core::plugin::Address;
 use sqlx::ConnectOptions;
 #[cfg(feature = "mysql")]
 use sqlx::mysql::{MySqlConnectOptions, MySqlSslMode};
@@ -40,6 +41,44 @@ pub(super) enum Target {
 }
 
 impl Target {
+    /// Where an address leads: its URL, and what stands beside it.
+    ///
+    /// # Errors
+    /// As [`of`](Self::of).
+    pub(super) fn at(address: &Address) -> Result<Self, String> {
+        if address.tls.is_some() {
+            tls_is_there(true)?;
+        }
+        Ok(match Self::of(&address.url)? {
+            #[cfg(feature = "postgres")]
+            Self::Postgres(mut to) => {
+                if let Some(password) = &address.password {
+                    to = Box::new(to.password(password.reveal()));
+                }
+                if let Some(tls) = &address.tls {
+                    to = Box::new(to.ssl_mode(PgSslMode::VerifyFull));
+                    if let Some(ca) = &tls.ca {
+                        to = Box::new(to.ssl_root_cert(ca));
+                    }
+                }
+                Self::Postgres(to)
+            }
+            #[cfg(feature = "mysql")]
+            Self::MySql(mut to) => {
+                if let Some(password) = &address.password {
+                    to = Box::new(to.password(password.reveal()));
+                }
+                if let Some(tls) = &address.tls {
+                    to = Box::new(to.ssl_mode(MySqlSslMode::VerifyIdentity));
+                    if let Some(ca) = &tls.ca {
+                        to = Box::new(to.ssl_ca(ca));
+                    }
+                }
+                Self::MySql(to)
+            }
+        })
+    }
+
     /// Reads a URL.
     ///
     /// # Errors
@@ -134,7 +173,7 @@ fn needs_database(scheme: &str, database: Option<&str>) -> Result<(), String> {
 fn tls_is_there(asked: bool) -> Result<(), String> {
     if asked && !cfg!(feature = "tls") {
         return Err(
-            "the URL asks for an encrypted connection, which is not in this build: build it with the feature `tls`"
+            "an encrypted connection is asked for, which is not in this build: build it with the feature `tls`"
                 .to_owned(),
         );
     }

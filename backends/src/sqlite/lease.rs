@@ -54,6 +54,15 @@ impl LeaseStore for SqliteStore {
         .await
     }
 
+    async fn free(&self, pool: &WorkerPool, worker: u32) -> Result<(), StoreError> {
+        self.call(async {
+            let mut work = self.begin(WRITE).await?;
+            let freed = free(&mut work.conn, pool, worker).await;
+            work.end(freed).await
+        })
+        .await
+    }
+
     async fn bump(&self, pool: &WorkerPool) -> Result<(), StoreError> {
         self.call(async {
             let mut work = self.begin(WRITE).await?;
@@ -96,9 +105,14 @@ async fn acquire(
         None => rules::new_region(pool, regions.iter().map(|(region, row)| (region.as_str(), row)))?,
     };
     row.admits(pool, terms)?;
-    let worker = Claim { pool, row: &row, which, holder, terms, now_ms }.choose(conn).await?;
-    // Read again by its number: however the choice was made, the row that is claimed is the one that is there.
-    let known = worker_row(conn, &pool.name, &pool.region, worker).await?;
+    let (worker, known) = loop {
+        let worker = Claim { pool, row: &row, which, holder, terms, now_ms }.choose(conn).await?;
+        // Read again by its number: however the choice was made, the row that is claimed is the one that is there.
+        let known = worker_row(conn, &pool.name, &pool.region, worker).await?;
+        if known.is_some() || !restore_deleted(conn, pool, worker).await? {
+            break (worker, known);
+        }
+    };
     let mut claimed = known.unwrap_or_else(|| WorkerRow::unused(worker));
     let (lease, grant) = protocol::claim(&mut row, &mut claimed, pool, holder, terms, now_ms)?;
     put_pool(conn, &pool.name, &pool.region, &row).await?;
@@ -140,6 +154,45 @@ async fn revoke(conn: &mut SqliteConnection, pool: &WorkerPool, worker: u32) -> 
     let known = worker_row(conn, &pool.name, &pool.region, worker).await?;
     let barred = rules::revoke(pool, &row, worker, known)?;
     put_worker(conn, &pool.name, &pool.region, &barred).await
+}
+
+async fn free(conn: &mut SqliteConnection, pool: &WorkerPool, worker: u32) -> Result<(), Fault> {
+    let row = pool_row(conn, &pool.name, &pool.region).await?.ok_or_else(|| rules::no_pool(pool))?;
+    let known = worker_row(conn, &pool.name, &pool.region, worker).await?;
+    match rules::free(pool, &row, worker, known)? {
+        Some(freed) => put_worker(conn, &pool.name, &pool.region, &freed).await,
+        None => Ok(()),
+    }
+}
+
+/// Makes the rows of worker ids again that were deleted by hand, as their history tells, if that of `worker` is one: it is
+/// about to be taken for an id that nobody has used.
+async fn restore_deleted(conn: &mut SqliteConnection, pool: &WorkerPool, worker: u32) -> Result<bool, Fault> {
+    let of_worker = "SELECT count(*) FROM mintage_grant WHERE pool = ? AND region = ? AND worker = ?";
+    let known: i64 = sqlx::query_scalar(of_worker)
+        .bind(&pool.name)
+        .bind(&pool.region)
+        .bind(i64::from(worker))
+        .fetch_one(&mut *conn)
+        .await?;
+    if known == 0 {
+        return Ok(false);
+    }
+    sqlx::query(
+        "INSERT INTO mintage_worker (pool, region, worker, inc, epoch, holder, instance, start_ms, floor_ms, expires_ms,
+                                     free_after_ms, revoked, holder_clock_ms, renewed_ms)
+         SELECT pool, region, worker, max(inc), max(epoch), NULL, max(instance), max(from_ms), max(to_ms), 0, 0, 0, 0, 0
+         FROM mintage_grant AS kept
+         WHERE pool = ? AND region = ? AND NOT EXISTS (
+             SELECT 1 FROM mintage_worker AS there
+             WHERE there.pool = kept.pool AND there.region = kept.region AND there.worker = kept.worker)
+         GROUP BY pool, region, worker",
+    )
+    .bind(&pool.name)
+    .bind(&pool.region)
+    .execute(conn)
+    .await?;
+    Ok(true)
 }
 
 async fn bump(conn: &mut SqliteConnection, pool: &WorkerPool, now_ms: u64) -> Result<(), Fault> {

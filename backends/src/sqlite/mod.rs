@@ -76,15 +76,35 @@ impl SqliteStore {
     /// newer version; `Corrupt` when the file is no SQLite database; `Unavailable` when it stays locked for `timeout`.
     pub async fn open(path: impl Into<PathBuf>, clock: Arc<dyn Clock>, timeout: Duration) -> Result<Self, StoreError> {
         let path = path.into();
-        let options = SqliteConnectOptions::new()
-            .filename(&path)
-            .journal_mode(SqliteJournalMode::Wal)
-            .synchronous(SqliteSynchronous::Full)
-            // On macOS fsync alone stops at the disk's cache; elsewhere this changes nothing.
-            .pragma("fullfsync", "ON")
-            .busy_timeout(Duration::from_millis(BUSY_MS))
-            .disable_statement_logging();
+        let options = options(&path).journal_mode(SqliteJournalMode::Wal);
         Self::open_with(path, options, clock, timeout).await
+    }
+
+    /// Opens the database at `path` if it is there and has the tables, and makes, upgrades and switches nothing: for readers.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub async fn open_existing(
+        path: impl Into<PathBuf>,
+        clock: Arc<dyn Clock>,
+        timeout: Duration,
+    ) -> Result<Option<Self>, StoreError> {
+        let path = path.into();
+        if !path.exists() {
+            return Ok(None);
+        }
+        check_place(&path)?;
+        let identity = Identity::at(&path).map_err(|error| gone(&path).caused_by(error))?;
+        // An application's own database stays in the mode it is in.
+        let finding = async {
+            let mut conn = options(&path).connect().await.map_err(|error| Fault::from(error).at(&path))?;
+            schema::find(&mut conn, &path).await.map_err(|fault| fault.at(&path))
+        };
+        if !within(timeout, &path, finding).await? {
+            return Ok(None);
+        }
+        let options = options(&path).journal_mode(SqliteJournalMode::Wal);
+        Ok(Some(Self { path, options, identity, idle: Mutex::default(), clock, timeout }))
     }
 
     async fn open_with(
@@ -183,6 +203,26 @@ impl BackendFactory for SqliteFactory {
         let timeout = Duration::from_millis(address.timeout_ms);
         Ok(Backend::full(SqliteStore::open(path, address.clock.clone(), timeout).await?))
     }
+
+    async fn open_existing(&self, address: &Address) -> Result<Option<Backend>, StoreError> {
+        let path = address.folder.join(Self::path(&address.url).map_err(refused)?);
+        let timeout = Duration::from_millis(address.timeout_ms);
+        Ok(SqliteStore::open_existing(path, address.clock.clone(), timeout).await?.map(Backend::full))
+    }
+
+    fn ddl(&self) -> Option<String> {
+        Some(format!("PRAGMA journal_mode = WAL;\n{}", schema::ddl()))
+    }
+}
+
+fn options(path: &Path) -> SqliteConnectOptions {
+    SqliteConnectOptions::new()
+        .filename(path)
+        .synchronous(SqliteSynchronous::Full)
+        // On macOS fsync alone stops at the disk's cache; elsewhere this changes nothing.
+        .pragma("fullfsync", "ON")
+        .busy_timeout(Duration::from_millis(BUSY_MS))
+        .disable_statement_logging()
 }
 
 /// An open transaction. Dropping it closes the connection, which takes the transaction back.

@@ -116,11 +116,7 @@ CREATE UNIQUE INDEX mintage_token_by_hash ON mintage_token (entity, hash);
 /// Makes the tables, or brings them to the version this code understands. Needs a transaction that may write: of several
 /// processes that open a database at once, one makes or upgrades the tables and the others find them.
 pub(super) async fn prepare(conn: &mut SqliteConnection, path: &Path) -> Result<(), Fault> {
-    let known: i64 =
-        sqlx::query_scalar("SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = 'mintage_schema'")
-            .fetch_one(&mut *conn)
-            .await?;
-    if known == 0 {
+    if !is_made(conn).await? {
         sqlx::raw_sql(TABLES).execute(&mut *conn).await?;
     } else {
         // Changes nothing and says "read-only", which BEGIN IMMEDIATE does not say.
@@ -132,6 +128,30 @@ pub(super) async fn prepare(conn: &mut SqliteConnection, path: &Path) -> Result<
         sqlx::query("UPDATE mintage_schema SET version = ?").bind(version).execute(&mut *conn).await?;
     }
     Ok(())
+}
+
+/// Whether there are tables, which then are of a version that this code understands. Makes and upgrades none.
+pub(super) async fn find(conn: &mut SqliteConnection, path: &Path) -> Result<bool, Fault> {
+    let found = is_made(conn).await?;
+    if found {
+        version(conn, path).await?;
+    }
+    Ok(found)
+}
+
+/// The statements that make the tables, all steps in one.
+pub(super) fn ddl() -> String {
+    let steps: String =
+        STEPS.iter().map(|(version, step)| format!("{step}UPDATE mintage_schema SET version = {version};\n")).collect();
+    format!("{}{steps}", TABLES.trim_start())
+}
+
+async fn is_made(conn: &mut SqliteConnection) -> Result<bool, Fault> {
+    let tables: i64 =
+        sqlx::query_scalar("SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = 'mintage_schema'")
+            .fetch_one(conn)
+            .await?;
+    Ok(tables > 0)
 }
 
 /// The version of the database, which this code knows.

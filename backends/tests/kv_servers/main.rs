@@ -1,8 +1,9 @@
-//! Redis and etcd as they are: each test starts its own server, and says so and ends where there is none.
+//! Redis, etcd and ZooKeeper as they are: each test starts its own server, and says so and ends where there is none.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 mod etcd;
 mod redis;
+mod zookeeper;
 
 use std::{
     num::NonZeroU32,
@@ -15,7 +16,7 @@ use mintage_backends::Builtin;
 use mintage_core::{
     Clock, Format, Holder, IdRange, Lease, LeaseTerms, PoolLimits, Sequence, StoreError, StoreErrorKind, SystemClock,
     WorkerChoice, WorkerPool,
-    plugin::{Address, Backend, Catalog, Plugin},
+    plugin::{Address, Backend, BackendFactory, Catalog, Plugin, Secret},
     testkit::store::{Trial, formats, leases, ranges},
 };
 use mintage_servers_for_tests::{Fault, Proxy, Server};
@@ -38,6 +39,76 @@ async fn open_within(url: &str, clock: Arc<dyn Clock>, timeout_ms: u64) -> Resul
     factory.open(&address).await
 }
 
+/// What opens `url`, and the address it is opened at.
+fn at(url: &str) -> (Arc<dyn BackendFactory>, Address) {
+    let mut catalog = Catalog::default();
+    Builtin::install(&mut catalog);
+    let scheme = url.split(':').next().unwrap_or_default();
+    let factory = catalog.backends().iter().find(|factory| factory.url_scheme() == scheme).cloned().unwrap();
+    let mut address = Address::new(url, Path::new("."), Arc::new(SystemClock));
+    address.timeout_ms = TIMEOUT_MS;
+    (factory, address)
+}
+
+/// Readers make nothing; `init` makes it once, and says so; then whoever comes finds it.
+async fn readers_make_nothing(url: &str, is_empty: impl Fn() -> bool) {
+    let (factory, address) = at(url);
+    assert!(factory.open_existing(&address).await.unwrap().is_none());
+    assert!(is_empty(), "a reader made something");
+    assert!(factory.init(&address).await.unwrap() && !factory.init(&address).await.unwrap());
+    assert!(!is_empty());
+    let store = factory.open_existing(&address).await.unwrap().unwrap();
+    assert!(store.leases.unwrap().leases(&pool("main", 4)).await.unwrap().is_empty());
+}
+
+/// The password stands beside the URL. Without it, or with another, the user is refused, and nothing shows it.
+async fn a_password_beside_the_url(url: &str) {
+    let (factory, mut address) = at(url);
+    for password in [None, Some("wr0ng")] {
+        address.password = password.map(Secret::new);
+        let told = factory.init(&address).await.unwrap_err();
+        assert_eq!(told.kind(), StoreErrorKind::Refused, "{told}");
+        let told = format!("{told} {told:?} {address:?}");
+        assert!(!told.contains("wr0ng") && !told.contains("s3cret"), "{told}");
+    }
+    address.password = Some(Secret::new("s3cret"));
+    factory.init(&address).await.unwrap();
+    let store = factory.open(&address).await.unwrap();
+    claim(&store, &pool("main", 2), 1).await.unwrap();
+    let told = format!("{store:?} {address:?}");
+    assert!(!told.contains("s3cret"), "{told}");
+}
+
+/// The record of some worker ids was deleted by hand. A window of before is not granted again.
+async fn a_deleted_record_of_worker_ids(url: &str, delete: impl Fn()) {
+    let pool = pool("main", 4);
+    let lease = claim(&open(url).await.unwrap(), &pool, 1).await.unwrap();
+    delete();
+    let store = open(url).await.unwrap();
+    let told = store.leases.as_ref().unwrap().renew(&lease, &holder(1), &terms()).await.unwrap_err();
+    assert_eq!(told.kind(), StoreErrorKind::Fenced, "{told}");
+    let next = claim_at_last(&store, &pool, 2).await;
+    assert_eq!(next.worker, lease.worker);
+    assert_windows_disjoint(&[lease, next]);
+}
+
+/// Another version of Mintage wrote the records, before this process came or while it runs.
+async fn another_schema_is_left_alone(url: &str, set: impl Fn(u32)) {
+    let store = open(url).await.unwrap();
+    let pool = pool("main", 2);
+    claim(&store, &pool, 1).await.unwrap();
+    for (schema, kind, words) in
+        [(2, StoreErrorKind::Refused, "newer Mintage"), (0, StoreErrorKind::Corrupt, "never existed")]
+    {
+        set(schema);
+        for told in [open(url).await.unwrap_err(), claim(&store, &pool, 2).await.unwrap_err()] {
+            assert!(told.kind() == kind && told.to_string().contains(words), "{told}");
+        }
+    }
+    set(1);
+    claim(&store, &pool, 2).await.unwrap();
+}
+
 async fn open(url: &str) -> Result<Backend, StoreError> {
     open_within(url, Arc::new(SystemClock), TIMEOUT_MS).await
 }
@@ -48,6 +119,10 @@ async fn sleep(ms: u64) {
 
 /// Every law of the test kit.
 async fn keeps_the_laws(store: Backend, tick: impl AsyncFn(u64), trial: Trial) {
+    // The laws let a store be one that cannot free.
+    let freed = pool("freed", 1);
+    claim(&store, &freed, 1).await.unwrap();
+    store.leases.as_ref().unwrap().free(&freed, 0).await.unwrap();
     ranges::all(&*store.ranges.unwrap(), trial).await;
     formats::all(&*store.formats.unwrap(), trial).await;
     leases::all(&*store.leases.unwrap(), tick, trial).await;

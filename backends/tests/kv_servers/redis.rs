@@ -1,7 +1,7 @@
 //! Redis: the laws, and the ways in which it forgets.
 
-use mintage_core::RANGE_END;
-use mintage_servers_for_tests::Redis;
+use mintage_core::{RANGE_END, plugin::Tls};
+use mintage_servers_for_tests::{Certificates, Redis};
 
 use super::*;
 
@@ -219,4 +219,72 @@ async fn passwords_stay_out_of_sight() {
     }
     let told = open(&format!("redis://127.0.0.1:{}?init=yes", server.port())).await.unwrap_err();
     assert_eq!(told.kind(), StoreErrorKind::Refused, "{told}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn reading_makes_nothing() {
+    let Some(server) = Redis::start() else { return };
+    readers_make_nothing(server.url(), || server.command(&["DBSIZE"]) == "0").await;
+    // Made by `init`, it needs no init=yes in its URL.
+    open(server.url()).await.unwrap();
+}
+
+/// An ACL user who may do what the documents say, and no more.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn password() {
+    let Some(server) = Redis::start() else { return };
+    let rules = "on >s3cret ~{mintage}:* resetchannels -@all +get +set +del +eval +evalsha +script|load +time +info +wait +config|get";
+    let command: Vec<&str> = ["ACL", "SETUSER", "app"].into_iter().chain(rules.split(' ')).collect();
+    assert_eq!(server.command(&command), "OK");
+    assert_eq!(server.command(&["ACL", "SETUSER", "default", "off"]), "OK");
+    a_password_beside_the_url(&server.url().replace("://", "://app@")).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn deleted_worker_ids() {
+    let Some(server) = Redis::start() else { return };
+    a_deleted_record_of_worker_ids(&new(&server), || {
+        assert_eq!(server.command(&["DEL", "{mintage}:workers:main::0"]), "1");
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn another_schema() {
+    let Some(server) = Redis::start() else { return };
+    another_schema_is_left_alone(&new(&server), |schema| {
+        let script = format!("local old = redis.call('GET', KEYS[1]) return redis.call('SET', KEYS[1], (string.gsub(old, '\"schema\":%d+', '\"schema\":{schema}')))");
+        assert_eq!(server.command(&["EVAL", &script, "1", "{mintage}:registry"]), "OK");
+    })
+    .await;
+}
+
+/// The server proves who it is to whoever trusts its authority, and to nobody else.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn encrypted() {
+    let Some(certificates) = Certificates::make() else { return };
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let settings = [
+        format!("tls-port {port}"),
+        format!("tls-cert-file {}", certificates.certificate().display()),
+        format!("tls-key-file {}", certificates.key().display()),
+        format!("tls-ca-cert-file {}", certificates.authority().display()),
+        "tls-auth-clients no".to_owned(),
+    ];
+    let settings: Vec<&str> = settings.iter().map(String::as_str).collect();
+    let Some(server) = Redis::start_with(&settings) else { return };
+    let (factory, mut address) = at(&format!("redis://127.0.0.1:{port}"));
+    address.timeout_ms = 3_000;
+    // Neither in the clear nor on the word of the system's authorities.
+    for tls in [None, Some(Tls::default())] {
+        address.tls = tls;
+        assert_eq!(factory.init(&address).await.unwrap_err().kind(), StoreErrorKind::Unavailable);
+    }
+    address.tls = Some(Tls::trusting(Some(certificates.key())));
+    assert_eq!(factory.init(&address).await.unwrap_err().kind(), StoreErrorKind::Refused, "no certificate");
+    address.tls = Some(Tls::trusting(Some(certificates.authority())));
+    assert!(factory.init(&address).await.unwrap());
+    let store = factory.open(&address).await.unwrap();
+    claim(&store, &pool("main", 2), 1).await.unwrap();
+    drop(server);
 }

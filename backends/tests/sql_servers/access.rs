@@ -1,15 +1,23 @@
 //! Who gets in, with which privileges, and what the others are told.
 
-use std::{fs, time::Duration};
+use std::{
+    fs,
+    os::unix::fs::{MetadataExt, PermissionsExt},
+    sync::Arc,
+    time::Duration,
+};
 
 use mintage_backends::{DatabaseStore, Dialect};
 use mintage_core::{
-    Format, FormatStore, IdempotencyKey, LeaseStore, RangeStore, Sequence, StoreErrorKind, TokenRow, TokenStore,
+    Format, FormatStore, IdempotencyKey, LeaseStore, RangeStore, Sequence, StoreErrorKind, SystemClock, TokenRow,
+    TokenStore,
+    plugin::{Address, Secret, Tls},
 };
+use mintage_servers_for_tests::Certificates;
 
 use crate::{Kind, PATIENCE, Server, claim, count, holder, on_both, open, pool, terms};
 
-on_both!(strangers_are_told_why, the_listed_privileges_are_enough);
+on_both!(strangers_are_told_why, the_listed_privileges_are_enough, a_password_beside_the_url, encrypted);
 
 const PASSWORD: &str = "hunter2%2F@";
 /// The same in a URL.
@@ -98,8 +106,81 @@ async fn the_listed_privileges_are_enough(kind: Kind) {
     let start_ms = lease.window.start;
     store.release(lease, start_ms, &terms()).await.unwrap();
     LeaseStore::revoke(&store, &main, 3).await.unwrap();
+    store.free(&main, 3).await.unwrap();
     store.bump(&main).await.unwrap();
     assert_eq!(store.leases(&main).await.unwrap().len(), 2);
     store.history(&main, start_ms).await.unwrap();
     assert_eq!(store.sequences().await.unwrap().len(), 1);
+}
+
+fn address(url: &str) -> Address {
+    let mut address = Address::new(url, ".", Arc::new(SystemClock));
+    address.timeout_ms = 20_000;
+    address
+}
+
+async fn a_password_beside_the_url(kind: Kind) {
+    let Some(server) = with_password(kind, "ids") else { return };
+    let dialect = Dialect::of_url(&url(kind, "mintage", server.port(), "ids")).unwrap();
+    server.sql("ids", dialect.ddl());
+    server.sql("ids", dialect.grants());
+    let mut address = address(&url(kind, "mintage", server.port(), "ids"));
+    for password in [None, Some("hunter3")] {
+        address.password = password.map(Secret::new);
+        let error = DatabaseStore::open_at(&address).await.unwrap_err();
+        assert_eq!(error.kind(), StoreErrorKind::Refused, "{error:?}");
+        let told = format!("{error} {error:?} {address:?}");
+        assert!(!told.contains("hunter"), "{told}");
+    }
+    address.password = Some(Secret::new(PASSWORD));
+    let store = DatabaseStore::open_at(&address).await.unwrap();
+    claim(&store, &pool("main", 0..4), 1).await.unwrap();
+    assert!(DatabaseStore::open_existing(&address).await.unwrap().is_some());
+    let told = format!("{store:?} {address:?}");
+    assert!(!told.contains("hunter"), "{told}");
+}
+
+/// The server proves who it is to whoever trusts its authority, and to nobody else.
+async fn encrypted(kind: Kind) {
+    let Some(certificates) = Certificates::make() else { return };
+    let (certificate, key) = (certificates.certificate(), certificates.key());
+    // PostgreSQL takes them later, MariaDB at its start only.
+    let settings = match kind {
+        Kind::Postgres => Vec::new(),
+        Kind::MariaDb => vec![format!("ssl-cert={}", certificate.display()), format!("ssl-key={}", key.display())],
+    };
+    let settings: Vec<&str> = settings.iter().map(String::as_str).collect();
+    let Some(server) = Server::start(kind, &settings) else { return };
+    // The server reads its key as a user of its own, so the files are its own as well.
+    for (from, name) in [(&certificate, "tls.pem"), (&key, "tls.key")] {
+        let to = server.data_dir().join(name);
+        fs::copy(from, &to).unwrap();
+        let owner = fs::metadata(server.data_dir()).unwrap();
+        std::os::unix::fs::chown(&to, Some(owner.uid()), Some(owner.gid())).unwrap();
+        fs::set_permissions(&to, fs::Permissions::from_mode(0o600)).unwrap();
+    }
+    if kind == Kind::Postgres {
+        for set in ["ssl_cert_file = 'tls.pem'", "ssl_key_file = 'tls.key'", "ssl = on"] {
+            server.sql("postgres", &format!("ALTER SYSTEM SET {set}"));
+        }
+        server.sql("postgres", "SELECT pg_reload_conf()");
+    }
+    let root = if kind == Kind::Postgres { "postgres" } else { "root" };
+    server.database("ids");
+    let mut address = address(&url(kind, root, server.port(), "ids"));
+    address.timeout_ms = 5_000;
+    address.tls = Some(Tls::trusting(Some(certificates.authority())));
+    let mut store = DatabaseStore::open_at(&address).await;
+    // A reload takes effect a moment later.
+    for _ in 0..50 {
+        if store.is_ok() {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        store = DatabaseStore::open_at(&address).await;
+    }
+    claim(&store.unwrap(), &pool("main", 0..4), 1).await.unwrap();
+    address.tls = Some(Tls::default());
+    let error = DatabaseStore::open_at(&address).await.unwrap_err();
+    assert!(matches!(error.kind(), StoreErrorKind::Unavailable | StoreErrorKind::Refused), "{error:?}");
 }

@@ -1,15 +1,20 @@
 //! Rows that something else wrote or deleted.
 
+use std::sync::Arc;
+
 use mintage_backends::DatabaseStore;
 use mintage_core::{
-    FormatStore, LeaseStore, RangeStore, Sequence, StoreError, StoreErrorKind, TokenRow, TokenStore,
+    FormatStore, LeaseStore, RangeStore, Sequence, StoreError, StoreErrorKind, SystemClock, TokenRow, TokenStore,
+    plugin::Address,
 };
 
-use crate::{Kind, PATIENCE, Server, claim, count, holder, on_both, open, pool, terms};
+use crate::{Kind, PATIENCE, Server, claim, claim_in_time, count, holder, on_both, open, pool, terms};
 
 on_both!(
     a_deleted_row_is_not_made_again,
     senseless_values_are_not_believed,
+    a_deleted_worker_id_keeps_its_floor,
+    reading_makes_nothing,
     a_newer_schema_is_left_alone,
     names_fit_or_are_refused
 );
@@ -36,6 +41,47 @@ async fn a_deleted_row_is_not_made_again(kind: Kind) {
     assert_eq!(kind_of(DatabaseStore::open(&url, PATIENCE).await), StoreErrorKind::Corrupt);
     server.sql("deleted", "DROP TABLE mintage_format");
     assert_eq!(kind_of(store.pinned("orders").await), StoreErrorKind::Corrupt);
+}
+
+/// The history of grants remembers what the row did.
+async fn a_deleted_worker_id_keeps_its_floor(kind: Kind) {
+    let Some(server) = Server::shared(kind) else { return };
+    let url = server.database("floors");
+    let main = pool("main", 0..4);
+    let store = open(&url).await;
+    let leases = [claim(&store, &main, 1).await.unwrap(), claim(&store, &main, 2).await.unwrap()];
+    let longer = store.renew(&leases[0], &holder(1), &terms()).await.unwrap();
+    server.sql("floors", "DELETE FROM mintage_worker");
+    // A process that knows nothing of it: an id that was never claimed comes first, then those of before, above their windows.
+    let other = open(&url).await;
+    for (nth, worker) in [(3, 2), (4, 3)] {
+        assert_eq!(claim(&other, &main, nth).await.unwrap().worker, worker);
+    }
+    for nth in [5, 6] {
+        let after = claim_in_time(&other, &main, nth).await;
+        let before = if after.worker == longer.worker { &longer } else { &leases[1] };
+        assert_eq!(after.worker, before.worker);
+        assert!(after.window.start >= before.window.end, "{after:?} overlaps {before:?}");
+        assert!(after.fence.epoch > before.fence.epoch, "{after:?} repeats the claim of {before:?}");
+    }
+}
+
+async fn reading_makes_nothing(kind: Kind) {
+    let Some(server) = Server::shared(kind) else { return };
+    let url = server.database("unread");
+    let mut address = Address::new(&url, ".", Arc::new(SystemClock));
+    address.timeout_ms = 30_000;
+    assert!(DatabaseStore::open_existing(&address).await.unwrap().is_none());
+    let tables = "SELECT count(*) FROM information_schema.tables WHERE table_name LIKE 'mintage%'";
+    let here = match kind {
+        Kind::Postgres => tables.to_owned(),
+        Kind::MariaDb => format!("{tables} AND table_schema = DATABASE()"),
+    };
+    assert_eq!(server.sql("unread", &here), "0");
+    open(&url).await;
+    assert!(DatabaseStore::open_existing(&address).await.unwrap().is_some());
+    server.sql("unread", "UPDATE mintage_schema SET version = 2");
+    assert_eq!(kind_of(DatabaseStore::open_existing(&address).await), StoreErrorKind::Refused);
 }
 
 async fn senseless_values_are_not_believed(kind: Kind) {

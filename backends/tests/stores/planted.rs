@@ -38,6 +38,7 @@ enum Fault {
     BumpsNothing,
     ForgetsTheGuard,
     RevokesNothing,
+    FreesNothing,
     RestsNot,
     CountsWorkersUp,
     NoHistory,
@@ -197,6 +198,11 @@ impl LeaseStore for Careless {
         if known && self.has(Fault::RevokesNothing) { Ok(()) } else { self.good.revoke(pool, worker).await }
     }
 
+    async fn free(&self, pool: &WorkerPool, worker: u32) -> Result<(), StoreError> {
+        let known = !self.good.leases(pool).await?.is_empty();
+        if known && self.has(Fault::FreesNothing) { Ok(()) } else { self.good.free(pool, worker).await }
+    }
+
     async fn bump(&self, pool: &WorkerPool) -> Result<(), StoreError> {
         let known = !self.good.leases(pool).await?.is_empty();
         if known && self.has(Fault::BumpsNothing) { Ok(()) } else { self.good.bump(pool).await }
@@ -265,6 +271,7 @@ fn every_planted_fault_is_found_by_the_law_it_breaks() {
         (Fault::BumpsNothing, "a bump passes everything that can have been granted"),
         (Fault::ForgetsTheGuard, "a bump passes everything that can have been granted"),
         (Fault::RevokesNothing, "a revoked worker id is barred"),
+        (Fault::FreesNothing, "a freed worker id keeps its floor"),
         (Fault::RestsNot, "a released worker id rests"),
         (Fault::CountsWorkersUp, "claims and releases stay inside the block"),
         (Fault::NoHistory, "history names the holder of an instant"),

@@ -343,3 +343,53 @@ async fn a_claim_from_a_full_16_bit_pool_finds_the_one_free_id() {
     let full = store.acquire(&pool, WorkerChoice::Any, &holder(2), &terms()).await.unwrap_err();
     assert_eq!(full.kind(), StoreErrorKind::NoFreeWorker, "{full}");
 }
+
+/// The history of grants remembers what the row did.
+#[tokio::test]
+async fn a_deleted_worker_id_keeps_its_floor() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("ids.db");
+    let clock = ManualClock::at(NOW_MS);
+    let store = SqliteStore::open(&path, Arc::new(clock.clone()), Duration::from_secs(20)).await.unwrap();
+    let pool = pool("main", 0..2);
+    let before = store.acquire(&pool, WorkerChoice::Any, &holder(1), &terms()).await.unwrap();
+    clock.advance(500);
+    let before = store.renew(&before, &holder(1), &terms()).await.unwrap();
+    tamper(&path, "DELETE FROM mintage_worker").await;
+    let other = store.acquire(&pool, WorkerChoice::Any, &holder(2), &terms()).await.unwrap();
+    assert_eq!(other.worker, 1, "the id whose window is not over comes last");
+    clock.advance(before.window.end - clock_now(&clock));
+    let after = store.acquire(&pool, WorkerChoice::Exactly(0), &holder(3), &terms()).await.unwrap();
+    assert!(after.window.start >= before.window.end, "{after:?} overlaps {before:?}");
+    assert!(after.fence.epoch > before.fence.epoch);
+}
+
+fn clock_now(clock: &ManualClock) -> u64 {
+    mintage_core::Clock::unix_ms(clock)
+}
+
+/// An application's own database stays as it is: no table, no other journal, no upgrade.
+#[tokio::test]
+async fn reading_makes_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("app.db");
+    let clock: Arc<ManualClock> = Arc::new(ManualClock::at(NOW_MS));
+    let look = async || SqliteStore::open_existing(&path, clock.clone(), Duration::from_secs(20)).await;
+    assert!(look().await.unwrap().is_none() && !path.exists());
+    let mut conn = SqliteConnectOptions::new().filename(&path).create_if_missing(true).connect().await.unwrap();
+    sqlx::raw_sql("CREATE TABLE app (id INTEGER)").execute(&mut conn).await.unwrap();
+    sqlx::Connection::close(conn).await.unwrap();
+    let before = fs::read(&path).unwrap();
+    assert!(look().await.unwrap().is_none());
+    assert_eq!(fs::read(&path).unwrap(), before);
+
+    used(&path).await;
+    tamper(&path, "DROP TABLE mintage_token; UPDATE mintage_schema SET version = 1").await;
+    let store = look().await.unwrap().unwrap();
+    assert_eq!(store.leases(&pool("main", 0..4)).await.unwrap().len(), 1);
+    let mut conn = connect(&path).await;
+    let version: i64 = sqlx::query("SELECT version FROM mintage_schema").fetch_one(&mut conn).await.unwrap().get(0);
+    assert_eq!(version, 1, "a reader upgraded it");
+    tamper(&path, "UPDATE mintage_schema SET version = 9").await;
+    assert_eq!(look().await.unwrap_err().kind(), StoreErrorKind::Refused);
+}

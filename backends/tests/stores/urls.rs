@@ -19,6 +19,7 @@ fn every_store_is_in_the_catalog_with_its_promise() {
     expected.extend(of(cfg!(feature = "mysql"), &["mariadb", "mysql"]));
     expected.extend(of(cfg!(feature = "redis"), &["redis"]));
     expected.extend(of(cfg!(feature = "etcd"), &["etcd"]));
+    expected.extend(of(cfg!(feature = "zookeeper"), &["zookeeper"]));
     expected.sort_unstable();
     assert_eq!(schemes, expected);
     for factory in catalog.backends() {
@@ -29,6 +30,7 @@ fn every_store_is_in_the_catalog_with_its_promise() {
             "sqlite" => include_str!("../../src/sqlite/mod.rs"),
             "etcd" => include_str!("../../src/etcd.rs"),
             "redis" => include_str!("../../src/redis.rs"),
+            "zookeeper" => include_str!("../../src/zookeeper.rs"),
             _ => include_str!("../../src/database/factory.rs"),
         };
         assert!(source.contains(&format!("/// {}\n", factory.promise())), "{}", factory.promise());

@@ -15,8 +15,11 @@ mod folder;
 mod inspect;
 mod kills;
 mod new;
+#[cfg(feature = "postgres")]
+mod postgres;
 mod public;
 mod refusals;
 mod stops;
 mod terminal;
 mod tokens;
+mod workers;

@@ -1,10 +1,10 @@
 //! `[stores.X]` and `[keys.X]`: where the environment may have its say, and where secrets would be tempting.
 
-use mintage_core::plugin::{Place, Setting, Value};
+use mintage_core::plugin::{BackendFactory, Place, Setting, Tls, Value};
 
 use super::{Block, Reader};
 use crate::config::{
-    KeyConfig, KeyPlace, StoreConfig,
+    KeyConfig, KeyPlace, PasswordPlace, StoreConfig,
     keys::{URL_SCHEMES_BY_FEATURE, URL_SCHEMES_LATER, VARIABLE},
     tree::join,
     words,
@@ -27,7 +27,90 @@ impl<'c> Reader<'c> {
         let timeout_ms = self.timeout_ms(block);
         let url = self.url(block)?;
         self.url_fits(&join(&block.path, "url"), &url);
-        Some(StoreConfig { name: block.name.to_owned(), url: url.text.to_owned(), timeout_ms, at: block.at })
+        let password = self.password(block, &url);
+        let tls = self.tls(block, &url);
+        Some(StoreConfig {
+            name: block.name.to_owned(),
+            url: url.text.to_owned(),
+            password,
+            tls,
+            timeout_ms,
+            at: block.at,
+        })
+    }
+
+    /// `password = { … }`: a file or an environment variable, not both, and never the password.
+    fn password(&mut self, block: &Block<'c>, url: &Url<'c>) -> Option<PasswordPlace> {
+        let (setting, path) = (block.setting("password")?, join(&block.path, "password"));
+        let Value::Table(table) = &setting.value else {
+            let message = "a password must not stand in the config: put it into a file or an environment variable, and write \
+                           `password = { file = \"…\" }` or `password = { env = \"…\" }`";
+            self.refuse(&path, Some(setting.at), message);
+            return None;
+        };
+        if let Some(factory) = self.factory(url)
+            && !factory.takes_password()
+        {
+            let message = format!("{} stores have no password: take it out", factory.url_scheme());
+            self.refuse(&path, Some(setting.at), message);
+            return None;
+        }
+        if holds_password(url.text) {
+            self.refuse(&path, Some(setting.at), "the URL has a password already: keep one of the two");
+            return None;
+        }
+        let table = Block { name: "password", path, at: setting.at, table };
+        match (table.setting("env"), table.text("file")) {
+            (Some(_), None) if table.setting("file").is_none() => {
+                let (variable, at) = self.variable(&table)?;
+                if self.environment.value(variable).is_none() {
+                    let message = format!("the environment variable {variable} is not set: set it to the password");
+                    self.refuse(&join(&table.path, "env"), Some(at), message);
+                }
+                Some(PasswordPlace::Variable(variable.to_owned()))
+            }
+            (None, Some((file, _))) if !file.is_empty() => Some(PasswordPlace::File(self.config.folder.join(file))),
+            (None, None) if table.setting("file").is_some() => None,
+            _ => {
+                let message = "write the one place where the password is: `{ file = \"…\" }` or `{ env = \"…\" }`";
+                self.refuse(&table.path, Some(table.at), message);
+                None
+            }
+        }
+    }
+
+    /// `tls = true`, or `tls = { ca = "…" }`.
+    fn tls(&mut self, block: &Block<'c>, url: &Url<'c>) -> Option<Tls> {
+        let (setting, path) = (block.setting("tls")?, join(&block.path, "tls"));
+        let tls = match &setting.value {
+            Value::Flag(true) => Tls::default(),
+            Value::Table(table) => {
+                let table = Block { name: "tls", path: path.clone(), at: setting.at, table };
+                let ca = table.text("ca").map(|(ca, _)| ca);
+                if ca == Some("") {
+                    let message = "empty: write the path of a file in PEM, such as \"ca.pem\"";
+                    self.refuse(&join(&path, "ca"), Some(setting.at), message);
+                }
+                Tls::trusting(ca.map(|ca| self.config.folder.join(ca)))
+            }
+            _ => return None,
+        };
+        if let Some(factory) = self.factory(url)
+            && !factory.takes_tls()
+        {
+            let advice = if factory.takes_password() && factory.url_scheme() != "zookeeper" {
+                "are not encrypted in this build: build it with the feature `tls`"
+            } else {
+                "have no encrypted connections here: take it out"
+            };
+            self.refuse(&path, Some(setting.at), format!("{} stores {advice}", factory.url_scheme()));
+        }
+        Some(tls)
+    }
+
+    fn factory(&self, url: &Url<'c>) -> Option<&'c dyn BackendFactory> {
+        let scheme = url.text.split_once(':').map(|(scheme, _)| scheme);
+        self.catalog.backends().iter().find(|factory| Some(factory.url_scheme()) == scheme).map(|factory| &**factory)
     }
 
     fn timeout_ms(&mut self, block: &Block<'c>) -> u64 {

@@ -45,6 +45,17 @@ impl Etcd {
         Some(member)
     }
 
+    /// A new one with settings, that also listens at `address`, such as `https://127.0.0.1:4321`.
+    #[track_caller]
+    pub fn start_with_also(settings: &[&str], address: &str) -> Option<Self> {
+        if !require(Program::Etcd) {
+            return None;
+        }
+        let member = run_also(1, settings, Some(address)).pop()?;
+        member.wait_until_it_answers();
+        Some(member)
+    }
+
     /// One for all tests of this program: they must use different keys. Do not kill it.
     #[track_caller]
     pub fn shared() -> Option<&'static Self> {
@@ -110,6 +121,11 @@ impl Deref for Etcd {
 /// Starts a cluster, and waits for none of it.
 #[track_caller]
 fn run(members: usize, settings: &[&str]) -> Vec<Etcd> {
+    run_also(members, settings, None)
+}
+
+#[track_caller]
+fn run_also(members: usize, settings: &[&str], also: Option<&str>) -> Vec<Etcd> {
     let peers: Vec<Port> = (0..members).map(|_| Port::free()).collect();
     let name = |nth: usize| format!("member-{nth}");
     let address = |port: &Port| format!("http://127.0.0.1:{}", port.number());
@@ -121,7 +137,8 @@ fn run(members: usize, settings: &[&str]) -> Vec<Etcd> {
         let port = Port::free();
         let mut command: Vec<OsString> = words(["etcd", "--name", &name(nth), "--data-dir"]);
         command.push(data_in(folder.path()).into());
-        command.extend(words(["--listen-client-urls", &address(&port), "--advertise-client-urls", &address(&port)]));
+        let listens = also.map_or(address(&port), |also| format!("{},{also}", address(&port)));
+        command.extend(words(["--listen-client-urls", &listens, "--advertise-client-urls", &address(&port)]));
         command.extend(words([
             "--listen-peer-urls",
             &address(&peer),

@@ -20,6 +20,7 @@
 #![forbid(unsafe_code)]
 #![cfg(unix)]
 
+mod certificates;
 mod deadline;
 mod etcd;
 mod fault;
@@ -33,6 +34,7 @@ mod server;
 mod wire;
 mod zookeeper;
 
+pub use certificates::Certificates;
 pub use etcd::{Etcd, EtcdCluster};
 pub use fault::{Connection, Fault, Proxy, Way};
 pub use mariadb::MariaDb;
@@ -40,4 +42,4 @@ pub use postgres::Postgres;
 pub use program::{Program, require};
 pub use redis::Redis;
 pub use server::Server;
-pub use zookeeper::ZooKeeper;
+pub use zookeeper::{ZooKeeper, ZooKeeperEnsemble};

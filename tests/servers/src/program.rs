@@ -28,6 +28,8 @@ pub enum Program {
     ZooKeeper,
     /// faketime, which steps the clock of one process.
     Faketime,
+    /// openssl, which makes certificates.
+    OpenSsl,
 }
 
 impl Program {
@@ -40,6 +42,7 @@ impl Program {
             Self::Etcd => "etcd",
             Self::ZooKeeper => "ZooKeeper",
             Self::Faketime => "faketime",
+            Self::OpenSsl => "openssl",
         }
     }
 
@@ -52,6 +55,7 @@ impl Program {
             Self::Etcd => on_path("etcd").is_some(),
             Self::ZooKeeper => Path::new(ZOOKEEPER_JAR).exists() && on_path("java").is_some(),
             Self::Faketime => on_path("faketime").is_some(),
+            Self::OpenSsl => on_path("openssl").is_some(),
         }
     }
 }

@@ -2,8 +2,10 @@
 
 use std::{fs, io, ops::Deref, sync::OnceLock};
 
+use tempfile::TempDir;
+
 use crate::{
-    Program, Server,
+    Fault, Program, Proxy, Server,
     port::Port,
     program::ZOOKEEPER_JAR,
     require,
@@ -13,6 +15,9 @@ use crate::{
 
 /// Twice this is the shortest session a client may ask for.
 const TICK_MS: u32 = 500;
+
+/// As many as can lose one.
+const MEMBERS: usize = 3;
 
 /// One ZooKeeper server, alone. Sessions may be as short as a second.
 #[derive(Debug)]
@@ -29,31 +34,11 @@ impl ZooKeeper {
 
     /// A new one with settings such as `maxSessionTimeout=60000`. One that is named here overrides the harness's.
     #[track_caller]
-    #[expect(clippy::panic, reason = "the test cannot go on")]
     pub fn start_with(settings: &[&str]) -> Option<Self> {
         if !require(Program::ZooKeeper) {
             return None;
         }
-        let folder = new_folder();
-        let port = Port::free();
-        let mut lines = vec![
-            format!("tickTime={TICK_MS}"),
-            format!("dataDir={}", data_in(folder.path()).display()),
-            format!("clientPort={}", port.number()),
-            "clientPortAddress=127.0.0.1".to_owned(),
-            // Its web page would be open to all on port 8080.
-            "admin.enableServer=false".to_owned(),
-            "4lw.commands.whitelist=srvr,mntr,cons,dump".to_owned(),
-        ];
-        lines.extend(settings.iter().map(|&setting| setting.to_owned()));
-        let config = folder.path().join("zoo.cfg");
-        fs::write(&config, lines.join("\n")).unwrap_or_else(|error| panic!("cannot write {config:?}: {error}"));
-        // A small machine that starts fast: tests ask little of it.
-        let mut command = words(["java", "-Xms32m", "-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]);
-        command.extend(words(["-cp", ZOOKEEPER_JAR, "org.apache.zookeeper.server.ZooKeeperServerMain"]));
-        command.push(config.into());
-        let url = |port| format!("zookeeper://127.0.0.1:{port}");
-        let server = Server::new("ZooKeeper", url, folder, port, command, serves);
+        let server = server(new_folder(), Port::free(), settings.iter().map(|&setting| setting.to_owned()));
         Some(Self { server: server.started() })
     }
 
@@ -65,6 +50,36 @@ impl ZooKeeper {
             return None;
         }
         SHARED.get_or_init(Self::start).as_ref()
+    }
+
+    /// Three of them, of which the first hears the others through proxies.
+    #[track_caller]
+    #[expect(clippy::panic, reason = "the test cannot go on")]
+    pub fn ensemble() -> Option<ZooKeeperEnsemble> {
+        if !require(Program::ZooKeeper) {
+            return None;
+        }
+        let ports: Vec<[Port; 2]> = (0..MEMBERS).map(|_| [Port::free(), Port::free()]).collect();
+        let links: Vec<Proxy> = ports.iter().map(|[quorum, _]| Proxy::start(quorum.number())).collect();
+        let start = |nth: usize| {
+            let folder = new_folder();
+            let data = data_in(folder.path());
+            fs::create_dir_all(&data)
+                .and_then(|()| fs::write(data.join("myid"), (nth + 1).to_string()))
+                .unwrap_or_else(|error| panic!("cannot write to {data:?}: {error}"));
+            let mut lines = vec!["initLimit=60".to_owned(), "syncLimit=60".to_owned(), "maxClientCnxns=0".to_owned()];
+            for (other, ([quorum, election], link)) in ports.iter().zip(&links).enumerate() {
+                let quorum = if nth == 0 && other != 0 { link.port() } else { quorum.number() };
+                lines.push(format!("server.{}=127.0.0.1:{quorum}:{}", other + 1, election.number()));
+            }
+            let server = server(folder, Port::free(), lines.into_iter());
+            server.spawn();
+            Self { server }
+        };
+        let members: Vec<Self> = (0..MEMBERS).map(start).collect();
+        // Each waits for a majority: so all must be started before any is waited for.
+        members.iter().for_each(|member| member.wait_until_it_answers());
+        Some(ZooKeeperEnsemble { members, links, _ports: ports })
     }
 
     /// Its answer to one of its four-letter words: `srvr`, `mntr`, `cons` or `dump`.
@@ -79,12 +94,54 @@ impl ZooKeeper {
     }
 }
 
+/// Servers that vote. See [`ZooKeeper::ensemble`].
+#[derive(Debug)]
+pub struct ZooKeeperEnsemble {
+    members: Vec<ZooKeeper>,
+    links: Vec<Proxy>,
+    _ports: Vec<[Port; 2]>,
+}
+
+impl ZooKeeperEnsemble {
+    /// The servers. Each serves whoever asks it, from what it knows.
+    pub fn members(&self) -> &[ZooKeeper] {
+        &self.members
+    }
+
+    /// From now on the first member learns this much later what the others have decided.
+    pub fn first_lags(&self, ms: u64) {
+        self.links.iter().for_each(|link| link.set(Fault::Delay { ms }));
+    }
+}
+
 impl Deref for ZooKeeper {
     type Target = Server;
 
     fn deref(&self) -> &Server {
         &self.server
     }
+}
+
+#[expect(clippy::panic, reason = "the test cannot go on")]
+fn server(folder: TempDir, port: Port, settings: impl Iterator<Item = String>) -> Server {
+    let mut lines = vec![
+        format!("tickTime={TICK_MS}"),
+        format!("dataDir={}", data_in(folder.path()).display()),
+        format!("clientPort={}", port.number()),
+        "clientPortAddress=127.0.0.1".to_owned(),
+        // Its web page would be open to all on port 8080.
+        "admin.enableServer=false".to_owned(),
+        "4lw.commands.whitelist=srvr,mntr,cons,dump".to_owned(),
+    ];
+    lines.extend(settings);
+    let config = folder.path().join("zoo.cfg");
+    fs::write(&config, lines.join("\n")).unwrap_or_else(|error| panic!("cannot write {config:?}: {error}"));
+    // A small machine that starts fast: tests ask little of it.
+    let mut command = words(["java", "-Xms32m", "-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]);
+    // This one serves alone or votes, as its settings say.
+    command.extend(words(["-cp", ZOOKEEPER_JAR, "org.apache.zookeeper.server.quorum.QuorumPeerMain"]));
+    command.push(config.into());
+    Server::new("ZooKeeper", |port| format!("zookeeper://127.0.0.1:{port}"), folder, port, command, serves)
 }
 
 /// It answers `ruok` before it serves; `srvr` names its mode only then.

@@ -37,6 +37,7 @@ pub async fn all(store: &dyn LeaseStore, tick: impl AsyncFn(u64), trial: Trial) 
     idle_before_resting(store).await;
     quarantine(store, &tick).await;
     revoked_is_barred(store, &tick).await;
+    freed_keeps_its_floor(store, &tick).await;
     blocks_are_fixed(store).await;
     limits_are_fixed(store).await;
     a_known_pool_is_not_made_again(store).await;
@@ -194,6 +195,33 @@ pub async fn quarantine(store: &dyn LeaseStore, tick: &impl AsyncFn(u64)) {
     assert!(!row.held && row.instance.starts_with("law-host-"), "{LAW}: the list names the last holder: {row:?}");
     tick(WINDOW_MS).await;
     claimed(LAW, store, &pool, WorkerChoice::Exactly(0)).await;
+}
+
+/// An id taken from its holder is fenced at once, and its next window begins after the last one; freeing lifts a bar. A store that
+/// cannot free says so.
+///
+/// # Panics
+/// When not.
+pub async fn freed_keeps_its_floor(store: &dyn LeaseStore, tick: &impl AsyncFn(u64)) {
+    const LAW: &str = "a freed worker id keeps its floor";
+    let pool = pool("law-free", 0..1);
+    must_not(LAW, StoreErrorKind::Refused, store.free(&pool, 0).await);
+    let (lease, holder) = claimed(LAW, store, &pool, WorkerChoice::Any).await;
+    if store.free(&pool, 0).await.is_err_and(|error| error.kind() == StoreErrorKind::Refused) {
+        assert!(listed(LAW, store, &pool, 0).await.held, "{LAW}: refused, and done all the same");
+        return;
+    }
+    let row = listed(LAW, store, &pool, 0).await;
+    assert!(!row.held && row.floor_ms >= lease.window.end, "{LAW}: {row:?}");
+    must_not(LAW, StoreErrorKind::Fenced, store.renew(&lease, &holder, &terms()).await);
+    must_not(LAW, StoreErrorKind::Fenced, store.release(lease.clone(), lease.window.start, &terms()).await);
+    must(LAW, store.revoke(&pool, 0).await);
+    must(LAW, store.free(&pool, 0).await);
+    must(LAW, store.free(&pool, 0).await);
+    must_not(LAW, StoreErrorKind::Refused, store.free(&pool, 1).await);
+    tick(2 * WINDOW_MS).await;
+    let (next, _) = claimed(LAW, store, &pool, WorkerChoice::Any).await;
+    assert!(next.window.start >= lease.window.end, "{LAW}: {next:?} overlaps {lease:?}");
 }
 
 /// A revoked id, claimed before or not, is never granted again, and its holder cannot renew.

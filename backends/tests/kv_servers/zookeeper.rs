@@ -1,0 +1,113 @@
+//! ZooKeeper: the laws, and sessions that end.
+
+use mintage_core::ManualClock;
+use mintage_servers_for_tests::ZooKeeper;
+
+use super::*;
+
+/// Time is each process's own here, so the laws need not wait for it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn zookeeper_keeps_the_laws() {
+    let Some(server) = ZooKeeper::start() else { return };
+    let clock = ManualClock::at(SystemClock.unix_ms());
+    let store = open_within(server.url(), Arc::new(clock.clone()), TIMEOUT_MS).await.unwrap();
+    keeps_the_laws(store, async |ms| clock.advance(ms), Trial { at_once: 64, cycles: 200 }).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_processes_at_once() {
+    // One client may have 60 connections by default, and all come from this machine.
+    let Some(server) = ZooKeeper::start_with(&["maxClientCnxns=0"]) else { return };
+    many_at_once(&format!("{}/deep/below", server.url())).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn stopped() {
+    let Some(server) = ZooKeeper::start() else { return };
+    a_stopped_server_is_cut_off(&server, server.url()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn answer_lost() {
+    let Some(server) = ZooKeeper::start() else { return };
+    an_answer_is_lost(server.url(), server.port(), b"{\"").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn killed() {
+    let Some(server) = ZooKeeper::start() else { return };
+    a_kill_keeps_what_was_acknowledged(&server, server.url()).await;
+    let store = open(server.url()).await.unwrap();
+    assert_eq!(allocate(&store, &Sequence::new("killed", 1), 1).await.unwrap().start, 501);
+}
+
+/// Nothing hangs on the session: after it has expired, the holder renews through a new one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn session_expires() {
+    let Some(server) = ZooKeeper::start() else { return };
+    let proxy = Proxy::start(server.port());
+    // The session is asked to live as long as the timeout.
+    let store = open_within(&proxy.url_of(server.url()), Arc::new(SystemClock), 1_500).await.unwrap();
+    let pool = pool("main", 2);
+    let lease = claim(&store, &pool, 1).await.unwrap();
+    proxy.set(Fault::Refuse);
+    proxy.cut();
+    sleep(3_500).await;
+    let store = store.leases.as_ref().unwrap();
+    assert_eq!(store.renew(&lease, &holder(1), &terms()).await.unwrap_err().kind(), StoreErrorKind::Unavailable);
+    proxy.heal();
+    let renewed = store.renew(&lease, &holder(1), &terms()).await.unwrap();
+    assert_eq!((renewed.fence, renewed.window.start), (lease.fence, lease.window.start));
+}
+
+#[tokio::test]
+async fn passwords_stay_out_of_sight() {
+    let Some(server) = ZooKeeper::start() else { return };
+    let url = |user: &str| format!("zookeeper://{user}@127.0.0.1:{}/kept", server.port());
+    let store = open(&url("me:s3cret")).await.unwrap();
+    assert!(!format!("{store:?}").contains("s3cret"), "{store:?}");
+    let told = open(&url("me:wr0ng")).await.unwrap_err();
+    assert_eq!(told.kind(), StoreErrorKind::Refused, "{told}");
+    assert!(!format!("{told} {told:?}").contains("wr0ng"), "{told:?}");
+    a_password_beside_the_url(&url("me")).await;
+}
+
+/// ZooKeeper counts its nodes; three are its own.
+fn nodes_in(server: &ZooKeeper) -> u64 {
+    let told = server.four_letters("srvr");
+    told.lines().find_map(|line| line.strip_prefix("Node count: ")).unwrap().trim().parse().unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn reading_makes_nothing() {
+    let Some(server) = ZooKeeper::start() else { return };
+    let before = nodes_in(&server);
+    readers_make_nothing(&format!("{}/deep/below", server.url()), || nodes_in(&server) == before).await;
+}
+
+/// Two servers have decided, and the third has not heard of it yet. Whoever asks that one learns it all the same: it was
+/// acknowledged before.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_lags_answers_nothing_old() {
+    let Some(ensemble) = ZooKeeper::ensemble() else { return };
+    let [late, one, other] = ensemble.members() else { panic!("three members") };
+    let leads = |member: &ZooKeeper| member.four_letters("srvr").contains("Mode: leader");
+    assert!(!leads(late) && (leads(one) || leads(other)), "the one that lags must follow");
+    let (writer, reader) = (open(one.url()).await.unwrap(), open(late.url()).await.unwrap());
+    ensemble.first_lags(400);
+    let pool = pool("main", 2);
+    for round in 0..3 {
+        let sequence = Sequence::new(format!("round-{round}"), 1);
+        writer.ranges.as_ref().unwrap().create(&sequence).await.unwrap();
+        // What was just made is there: without asking, it would be taken for deleted.
+        assert_eq!(allocate(&reader, &sequence, 10).await.unwrap().start, 1);
+        reader.ranges.as_ref().unwrap().create(&sequence).await.unwrap();
+        let by_name = writer.formats.as_ref().unwrap();
+        by_name.pin(&format!("round-{round}"), &Format::of("segment")).await.unwrap();
+        let pinned = reader.formats.as_ref().unwrap().pinned(&format!("round-{round}")).await.unwrap();
+        assert_eq!(pinned, Some(Format::of("segment")));
+    }
+    let lease = claim(&writer, &pool, 1).await.unwrap();
+    let listed = reader.leases.as_ref().unwrap().leases(&pool).await.unwrap();
+    assert_eq!(listed.first().map(|row| (row.worker, row.held)), Some((lease.worker, true)));
+}

@@ -1,0 +1,236 @@
+//! What a person does to stores and worker ids, from outside of any registry: look, revoke, release, bump, make.
+//!
+//! Nothing here claims or mints. Looking makes no store.
+
+use std::sync::Arc;
+
+use mintage_core::{Grant, LeaseRow, LeaseStore, RangeStore, SequenceRow, StoreError, StoreErrorKind, WorkerPool};
+
+use crate::{
+    BuildError, Config, RegistryBuilder,
+    config::{Checked, PoolConfig},
+    registry::store_error,
+};
+
+/// The stores of a config in the hands of a person.
+#[derive(Debug)]
+pub struct Operator<'b> {
+    builder: &'b RegistryBuilder,
+    checked: Checked,
+}
+
+/// How a worker id stands at some instant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Stood {
+    /// Held by a process that renews it.
+    Held,
+    /// Held, but not renewed in time: others may claim it from the end of its window on.
+    Expired,
+    /// Free, and its last window is not over.
+    Resting,
+    /// Free.
+    Free,
+    /// Barred.
+    Revoked,
+}
+
+impl Stood {
+    /// The state of a row at `now_ms`, on the store's clock.
+    pub fn of(row: &LeaseRow, now_ms: u64) -> Self {
+        if row.revoked {
+            Self::Revoked
+        } else if row.held && row.expires_ms > now_ms {
+            Self::Held
+        } else if row.held && row.floor_ms > now_ms {
+            Self::Expired
+        } else if row.floor_ms > now_ms {
+            Self::Resting
+        } else {
+            Self::Free
+        }
+    }
+
+    /// In one word.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Held => "held",
+            Self::Expired => "expired",
+            Self::Resting => "resting",
+            Self::Free => "free",
+            Self::Revoked => "revoked",
+        }
+    }
+}
+
+impl RegistryBuilder {
+    /// The stores of a config, for a person to look at and change.
+    ///
+    /// # Errors
+    /// [`BuildError::Config`].
+    pub fn operator(&self, config: &Config) -> Result<Operator<'_>, BuildError> {
+        Ok(Operator { builder: self, checked: self.check(config)? })
+    }
+}
+
+impl Operator<'_> {
+    /// What the config says.
+    pub fn checked(&self) -> &Checked {
+        &self.checked
+    }
+
+    /// The worker ids of a pool that were ever claimed or barred, region by region.
+    ///
+    /// # Errors
+    /// [`BuildError::NoName`], or what the store says.
+    pub async fn workers(&self, pool: &str) -> Result<Vec<(String, LeaseRow)>, BuildError> {
+        let pool = self.pool(pool)?;
+        let Some(leases) = self.leases(&pool.store).await? else { return Ok(Vec::new()) };
+        let mut rows = Vec::new();
+        for whole in self.regions_of(pool) {
+            let of_region = leases.leases(&whole).await.map_err(|source| store_error(&pool.store, source))?;
+            rows.extend(of_region.into_iter().map(|row| (whole.region.clone(), row)));
+        }
+        Ok(rows)
+    }
+
+    /// Who could stamp the Unix millisecond `at_ms`, region by region.
+    ///
+    /// # Errors
+    /// As [`workers`](Self::workers).
+    pub async fn history(&self, pool: &str, at_ms: u64) -> Result<Vec<(String, Grant)>, BuildError> {
+        let pool = self.pool(pool)?;
+        let Some(leases) = self.leases(&pool.store).await? else { return Ok(Vec::new()) };
+        let mut grants = Vec::new();
+        for whole in self.regions_of(pool) {
+            let of_region = leases.history(&whole, at_ms).await.map_err(|source| store_error(&pool.store, source))?;
+            grants.extend(of_region.into_iter().map(|grant| (whole.region.clone(), grant)));
+        }
+        Ok(grants)
+    }
+
+    /// Bars a worker id: its holder's next renewal fails, and nobody gets it again until it is released.
+    ///
+    /// # Errors
+    /// [`BuildError::NoName`], or what the store says.
+    pub async fn revoke(&self, pool: &str, region: Option<&str>, worker: u32) -> Result<(), BuildError> {
+        let (pool, whole) = self.one_region(pool, region)?;
+        let leases = self.leases_there(&pool.store).await?;
+        leases.revoke(&whole, worker).await.map_err(|source| store_error(&pool.store, source))
+    }
+
+    /// Takes a worker id from its holder and lifts a bar. Its next window begins where the last one ends.
+    ///
+    /// # Errors
+    /// As [`revoke`](Self::revoke).
+    pub async fn release(&self, pool: &str, region: Option<&str>, worker: u32) -> Result<(), BuildError> {
+        let (pool, whole) = self.one_region(pool, region)?;
+        let leases = self.leases_there(&pool.store).await?;
+        leases.free(&whole, worker).await.map_err(|source| store_error(&pool.store, source))
+    }
+
+    /// Makes the tables or records of a store where there are none, and says whether it did.
+    ///
+    /// # Errors
+    /// [`BuildError::NoName`], or what the store says.
+    pub async fn init(&self, store: &str) -> Result<bool, BuildError> {
+        self.known_store(store)?;
+        let (factory, address) = self.builder.store_at(&self.checked, store)?;
+        factory.init(&address).await.map_err(|source| store_error(store, source))
+    }
+
+    /// Pool, region and count of claimed worker ids of every pool that a store keeps: what [`bump`](Self::bump) would change.
+    ///
+    /// # Errors
+    /// As [`init`](Self::init); a store that is not there is refused.
+    pub async fn pools_in(&self, store: &str) -> Result<Vec<(String, String, usize)>, BuildError> {
+        self.known_store(store)?;
+        let leases = self.leases_there(store).await?;
+        let mut found = Vec::new();
+        for pool in self.checked.pools.iter().filter(|pool| pool.store == store) {
+            for whole in self.regions_of(pool) {
+                let rows = leases.leases(&whole).await.map_err(|source| store_error(store, source))?;
+                if !rows.is_empty() {
+                    found.push((whole.name, whole.region, rows.len()));
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    /// The sequences that a store keeps.
+    ///
+    /// # Errors
+    /// As [`pools_in`](Self::pools_in).
+    pub async fn sequences_in(&self, store: &str) -> Result<Vec<SequenceRow>, BuildError> {
+        self.known_store(store)?;
+        let backend = self.builder.open_existing(&self.checked, store).await?;
+        let ranges: Option<Arc<dyn RangeStore>> = backend.and_then(|backend| backend.ranges);
+        let Some(ranges) = ranges else { return Ok(Vec::new()) };
+        ranges.sequences().await.map_err(|source| store_error(store, source))
+    }
+
+    /// Declares that a store may have forgotten its last writes: the windows of its pools begin above all that it can have
+    /// granted, and every lease has to be claimed anew. Answers with the pools, as [`pools_in`](Self::pools_in).
+    ///
+    /// # Errors
+    /// As [`pools_in`](Self::pools_in). Those of its pools that were bumped by then stay so.
+    pub async fn bump(&self, store: &str) -> Result<Vec<(String, String, usize)>, BuildError> {
+        let leases = self.leases_there(store).await?;
+        let found = self.pools_in(store).await?;
+        for (name, region, _) in &found {
+            let mut whole = WorkerPool::new(name.clone(), 0..0);
+            whole.region.clone_from(region);
+            leases.bump(&whole).await.map_err(|source| store_error(store, source))?;
+        }
+        Ok(found)
+    }
+
+    fn pool(&self, name: &str) -> Result<&PoolConfig, BuildError> {
+        let known = self.checked.pools.iter().map(|pool| pool.name.as_str());
+        self.checked.pool(name).ok_or_else(|| no_name("pool", name, known))
+    }
+
+    fn known_store(&self, name: &str) -> Result<(), BuildError> {
+        let known = self.checked.stores.iter().map(|store| store.name.as_str());
+        self.checked.store(name).map(|_| ()).ok_or_else(|| no_name("store", name, known))
+    }
+
+    /// The pool in each region of the config, its own first; without regions, as it is.
+    fn regions_of(&self, pool: &PoolConfig) -> Vec<WorkerPool> {
+        let in_region = |region: &str| {
+            let block = self.checked.regions.get(region).unwrap_or(&pool.block);
+            let mut whole = WorkerPool::new(pool.name.clone(), block.clone());
+            whole.region = region.to_owned();
+            whole
+        };
+        let Some(own) = pool.region.as_deref() else { return vec![in_region("")] };
+        let others = self.checked.regions.keys().map(String::as_str).filter(|region| *region != own);
+        std::iter::once(own).chain(others).map(in_region).collect()
+    }
+
+    fn one_region(&self, pool: &str, region: Option<&str>) -> Result<(&PoolConfig, WorkerPool), BuildError> {
+        let pool = self.pool(pool)?;
+        let mut regions = self.regions_of(pool);
+        let wanted = region.or(pool.region.as_deref()).unwrap_or_default().to_owned();
+        let at = regions.iter().position(|whole| whole.region == wanted);
+        match at {
+            Some(at) => Ok((pool, regions.swap_remove(at))),
+            None => Err(no_name("region", &wanted, regions.iter().map(|whole| whole.region.as_str()))),
+        }
+    }
+
+    async fn leases(&self, store: &str) -> Result<Option<Arc<dyn LeaseStore>>, BuildError> {
+        Ok(self.builder.open_existing(&self.checked, store).await?.and_then(|backend| backend.leases))
+    }
+
+    async fn leases_there(&self, store: &str) -> Result<Arc<dyn LeaseStore>, BuildError> {
+        let not_there = "there is no store at this address yet, or it keeps no leases: nothing was changed";
+        let missing = || store_error(store, StoreError::new(StoreErrorKind::Refused, not_there));
+        self.leases(store).await?.ok_or_else(missing)
+    }
+}
+
+fn no_name<'a>(what: &'static str, name: &str, known: impl Iterator<Item = &'a str>) -> BuildError {
+    BuildError::NoName { what, name: name.to_owned(), known: known.collect::<Vec<_>>().join(", ") }
+}
