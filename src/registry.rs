@@ -823,6 +823,9 @@ impl RegistryBuilder {
 
     /// Opens a store that is there already: makes none and upgrades none.
     pub(crate) async fn open_existing(&self, checked: &Checked, name: &str) -> Result<Option<Backend>, BuildError> {
+        if self.seed.is_some() {
+            return Ok(None);
+        }
         let (factory, address) = self.store_at(checked, name)?;
         factory.open_existing(&address).await.map_err(|source| store_error(name, source))
     }

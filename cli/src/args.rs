@@ -298,21 +298,30 @@ pub(crate) enum TokensCommand {
     },
 }
 
-/// Without a command: the worker ids that were ever claimed.
+/// Without a command: as `list`.
 #[derive(ClapArgs, Debug)]
 pub(crate) struct WorkersArgs {
+    #[command(flatten)]
+    pub(crate) list: WorkersList,
+    #[command(subcommand)]
+    pub(crate) command: Option<WorkersCommand>,
+}
+
+/// Which worker ids are listed.
+#[derive(ClapArgs, Debug)]
+pub(crate) struct WorkersList {
     /// The pool, as the config names it; without it all of them.
     pub(crate) pool: Option<String>,
     /// How to print them.
     #[arg(short, long, value_enum, default_value_t)]
     pub(crate) output: Output,
-    #[command(subcommand)]
-    pub(crate) command: Option<WorkersCommand>,
 }
 
 /// Pools are named as in `[workers]` of the config.
 #[derive(Debug, Subcommand)]
 pub(crate) enum WorkersCommand {
+    /// The worker ids that were ever claimed: holder, expiry, floor, state.
+    List(WorkersList),
     /// Who could make ids of an instant.
     History {
         /// The pool.

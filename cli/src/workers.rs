@@ -12,7 +12,7 @@ use mintage::{
 use serde_json::{Value, json};
 
 use crate::{
-    args::{self, ConfigArgs, OneWorker, Output, WorkersArgs, WorkersCommand},
+    args::{self, ConfigArgs, OneWorker, Output, WorkersArgs, WorkersCommand, WorkersList},
     failure::Failure,
     keys::confirm,
     output,
@@ -29,20 +29,20 @@ struct Line {
 pub(crate) async fn run(config: &ConfigArgs, workers: WorkersArgs) -> Result<(), Failure> {
     let builder: RegistryBuilder = args::builder();
     let operator = builder.operator(&config.load()?)?;
-    match workers.command {
-        None => list(&operator, workers.pool.as_deref(), workers.output).await,
-        Some(WorkersCommand::History { pool, at, worker, output }) => {
+    match workers.command.unwrap_or(WorkersCommand::List(workers.list)) {
+        WorkersCommand::List(WorkersList { pool, output }) => list(&operator, pool.as_deref(), output).await,
+        WorkersCommand::History { pool, at, worker, output } => {
             let at_ms = at.as_deref().map(instant).transpose()?.unwrap_or_else(|| SystemClock.unix_ms());
             let mut grants = operator.history(&pool, at_ms).await?;
             grants.retain(|(_, grant)| worker.is_none_or(|worker| worker == grant.worker));
             write_grants(&pool, &grants, output)
         }
-        Some(WorkersCommand::Release(one)) => {
+        WorkersCommand::Release(one) => {
             let after = "others may claim it from the end of its last window on; a holder that still lives mints to that end and \
                          claims another";
             change(&operator, &one, "release", after).await
         }
-        Some(WorkersCommand::Revoke(one)) => {
+        WorkersCommand::Revoke(one) => {
             let after =
                 "nobody gets it until it is released; a holder mints to the end of its window and claims another";
             change(&operator, &one, "revoke", after).await

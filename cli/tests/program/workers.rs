@@ -25,6 +25,7 @@ fn the_holders_are_listed() {
     assert!(row["held"] == true && ["held", "expired"].contains(&row["state"].as_str().unwrap()), "{row}");
     assert!(row["floor"].as_str().unwrap().ends_with('Z') && row["expires"].is_string(), "{row}");
     let text = folder.run(&["workers"]).expect(0);
+    assert_eq!(folder.run(&["workers", "list", "main"]).expect(0).lines().len(), 1);
     assert!(text.out.starts_with("main eu 0 ") && text.out.contains("expires"), "{text:?}");
     let csv = folder.run(&["workers", "-o", "csv"]).expect(0);
     assert_eq!(csv.lines()[0], "pool,region,worker,state,instance,expires,floor,epoch,clock_offset_ms");
