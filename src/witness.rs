@@ -12,7 +12,7 @@ use mintage_core::{
 
 use crate::{
     BuildError, Candidate, Config, Inspection, Inspector, RegistryBuilder,
-    config::{Checked, EntityConfig},
+    config::{Checked, EntityConfig, StoreConfig},
     public::{Codec, PublicIdCodec},
     publish::Rings,
 };
@@ -62,14 +62,18 @@ impl RegistryBuilder {
         Inspector::new(entities, self.clock_shared().unix_ms())
     }
 
-    async fn open_existing(&self, checked: &Checked, name: &str) -> Result<Option<Backend>, BuildError> {
-        let Some(store) = checked.store(name) else { return Ok(None) };
-        let address = Address::new(store.url.clone(), checked.folder.clone(), self.clock_shared());
-        let factory = self.catalog().backends().iter().find(|factory| factory.url_scheme() == store.url_scheme());
-        match factory {
-            Some(factory) if factory.exists(&address) => self.open_store(checked, name).await.map(Some),
+    /// The store, unless opening it would make it.
+    pub(crate) async fn open_existing(&self, checked: &Checked, name: &str) -> Result<Option<Backend>, BuildError> {
+        match checked.store(name) {
+            Some(store) if self.exists(checked, store) => self.open_store(checked, name).await.map(Some),
             _ => Ok(None),
         }
+    }
+
+    pub(crate) fn exists(&self, checked: &Checked, store: &StoreConfig) -> bool {
+        let address = Address::new(store.url.clone(), checked.folder.clone(), self.clock_shared());
+        let factory = self.catalog().backends().iter().find(|factory| factory.url_scheme() == store.url_scheme());
+        factory.is_some_and(|factory| factory.exists(&address))
     }
 }
 

@@ -1,6 +1,6 @@
 //! `mintage keys`: the key files of public ids. A key itself is never printed.
 
-use std::io::{IsTerminal, Write};
+use std::io::Write;
 
 use mintage::{
     BuildError,
@@ -150,22 +150,10 @@ fn change_file(checked: &Checked, name: &str, change: &KeyChange, care: &Care) -
     if care.dry_run {
         return Ok(());
     }
-    if !care.yes && !confirmed()? {
+    if !care.yes && !output::confirmed()? {
         return Err(Failure::refused("not confirmed: nothing was changed (--yes to go ahead without asking)"));
     }
     file.apply(change)?;
     output::remark(&format!("{} has changed: bring it to every machine", file.path().display()));
     Ok(())
-}
-
-fn confirmed() -> Result<bool, Failure> {
-    if !std::io::stdin().is_terminal() {
-        return Ok(false);
-    }
-    let mut terminal = std::io::stderr();
-    write!(terminal, "mintage: go ahead? [y/N] ")?;
-    terminal.flush()?;
-    let mut answer = String::new();
-    std::io::stdin().read_line(&mut answer)?;
-    Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
 }

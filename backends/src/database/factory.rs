@@ -1,6 +1,6 @@
 //! How the stores on database servers enter the catalog.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use mintage_core::{
@@ -61,6 +61,10 @@ impl BackendFactory for PostgresFactory {
         Target::of(url).map(drop)
     }
 
+    fn keeps_gapless(&self) -> bool {
+        true
+    }
+
     async fn open(&self, address: &Address) -> Result<Backend, StoreError> {
         open(address).await
     }
@@ -81,6 +85,10 @@ impl BackendFactory for MySqlFactory {
         Target::of(url).map(drop)
     }
 
+    fn keeps_gapless(&self) -> bool {
+        true
+    }
+
     async fn open(&self, address: &Address) -> Result<Backend, StoreError> {
         open(address).await
     }
@@ -88,5 +96,6 @@ impl BackendFactory for MySqlFactory {
 
 async fn open(address: &Address) -> Result<Backend, StoreError> {
     let timeout = Duration::from_millis(address.timeout_ms);
-    Ok(Backend::whole(DatabaseStore::open(&address.url, timeout).await?))
+    let store = Arc::new(DatabaseStore::open(&address.url, timeout).await?);
+    Ok(Backend::shared(&store).with_gapless(store))
 }

@@ -8,8 +8,10 @@
 //! so that a call that fails or is cut off closes it, and SQLite takes the open transaction back.
 
 mod candidates;
+pub(crate) mod column;
 mod error;
 mod format;
+mod gapless;
 mod lease;
 mod range;
 mod read;
@@ -178,10 +180,15 @@ impl BackendFactory for SqliteFactory {
         Self::path(&address.url).is_ok_and(|path| address.folder.join(path).exists())
     }
 
+    fn keeps_gapless(&self) -> bool {
+        true
+    }
+
     async fn open(&self, address: &Address) -> Result<Backend, StoreError> {
         let path = address.folder.join(Self::path(&address.url).map_err(refused)?);
         let timeout = Duration::from_millis(address.timeout_ms);
-        Ok(Backend::full(SqliteStore::open(path, address.clock.clone(), timeout).await?))
+        let store = Arc::new(SqliteStore::open(path, address.clock.clone(), timeout).await?);
+        Ok(Backend::shared(&store).with_tokens(store.clone()).with_gapless(store))
     }
 }
 

@@ -16,6 +16,7 @@ mod inspect;
 mod kills;
 mod new;
 mod refusals;
+mod sequences;
 mod stops;
 mod terminal;
 mod tokens;
