@@ -38,6 +38,7 @@ pub use model::{
     TokensConfig,
 };
 pub use problems::{ConfigErrors, Problems};
+pub(crate) use reader::stores::holds_password;
 pub use schema::schema;
 
 /// Largest config file, in bytes: 1 MiB. Thousands of entities fit; a log file named by mistake does not.

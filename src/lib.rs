@@ -5,6 +5,7 @@ mod builtin;
 #[doc = include_str!("../docs/columns.md")]
 pub mod columns;
 pub mod config;
+mod gapless;
 mod id;
 mod inspect;
 mod instance;
@@ -17,6 +18,8 @@ mod public_id;
 mod publish;
 mod redraw;
 mod registry;
+#[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
+mod sequences;
 mod series;
 mod shard_minter;
 pub mod time;
@@ -25,14 +28,21 @@ mod witness;
 
 pub use builtin::Builtins;
 pub use config::{Config, ConfigErrors, Environment};
+pub use gapless::GaplessError;
+#[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
+pub use gapless::{GaplessDatabase, Transaction};
 pub use id::{Entity, Id, Kind, kind, raw};
 pub use inspect::{Candidate, Inspection, Inspector, role_name};
 pub use keeper::LeaseHealth;
+#[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
+pub use mintage_backends::{Gaps, NumberColumn};
 pub use minter::{AcceptError, AnyMinter, Minter};
 pub use operator::{Operator, Stood};
 pub use public_id::PublicId;
 pub use redraw::{RedrawError, insert_or_redraw};
 pub use registry::{BuildError, MinterError, Registry, RegistryBuilder};
+#[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
+pub use sequences::{SequenceError, SequenceOwner, SequenceState, Sequences, Unused};
 pub use series::{Period, Restart, Series, SeriesError, SeriesFormat, SeriesNumber};
 pub use shard_minter::{ShardError, shard_minter};
 pub use tokens::{Expiry, Issue, IssueError, Tokens, TokensError, Unauthorized, VerifyError};
@@ -45,3 +55,8 @@ struct PublicIdsDocument;
 
 pub use mintage_core as core;
 pub use mintage_schemes as schemes;
+
+/// The examples of the document are tests.
+#[cfg(doctest)]
+#[doc = include_str!("../docs/numbers.md")]
+mod numbers_document {}

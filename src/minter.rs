@@ -204,6 +204,10 @@ impl<E: Entity> Minter<E> {
     pub fn info(&self) -> &SchemeInfo {
         self.scheme.info()
     }
+
+    pub(crate) fn core(&self) -> &Core {
+        &self.core
+    }
 }
 
 impl<E: Entity> Clone for Minter<E> {

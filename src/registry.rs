@@ -9,12 +9,12 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     fmt,
     num::NonZeroU32,
-    sync::Arc,
+    sync::{Arc, atomic::AtomicBool},
 };
 
 use mintage_core::{
     AnyScheme, Clock, Format, FormatStore, IdScheme, LeaseStore, LeaseTerms, Leased, ManualClock, RangeStore,
-    ReadyError, StoreError, StoreErrorKind, SystemClock, TokenStore, WorkerPool,
+    ReadyError, Sequence, StoreError, StoreErrorKind, SystemClock, TokenStore, WorkerPool,
     plugin::{Address, Backend, BackendFactory, Catalog, Opened, Plugin, Site},
 };
 use mintage_schemes::fork::Birth;
@@ -24,8 +24,9 @@ use crate::{
     builtin::Builtins,
     config::{
         Checked, Config, ConfigErrors, EntityConfig, Environment, KeyConfig, KeyPlace, PoolConfig, SeriesConfig,
-        TokensConfig,
+        StoreConfig, TokensConfig,
     },
+    gapless::Gapless,
     instance,
     keeper::{Claim, Keeper, KeeperPlan, LeaseHealth},
     password,
@@ -55,6 +56,8 @@ struct Parts {
     tokens: BTreeMap<String, Arc<dyn TokenStore>>,
     keepers: Vec<Keeper>,
     series: BTreeMap<String, Arc<Desk>>,
+    /// The entities whose ids are assigned inside the caller's transaction.
+    gapless: BTreeMap<String, Arc<Gapless>>,
     notices: Vec<String>,
 }
 
@@ -299,6 +302,7 @@ impl Registry {
                 first_error.get_or_insert(BuildError::Entity { entity: entity.clone(), source });
             }
         }
+        parts.gapless.values().for_each(|gapless| gapless.close());
         for (series, desk) in &parts.series {
             if let Err(source) = desk.close().await {
                 first_error.get_or_insert(BuildError::Entity { entity: series.clone(), source });
@@ -319,6 +323,12 @@ impl fmt::Debug for Registry {
 impl Core {
     fn codec(&self, name: &str) -> Option<Arc<Codec>> {
         self.parts.as_ref()?.codecs.get(name).cloned()
+    }
+
+    /// Where the ids of a gapless entity are assigned, and from which sequence.
+    pub(crate) fn gapless(&self, name: &str) -> Option<(&Gapless, &Sequence)> {
+        let parts = self.parts.as_ref()?;
+        Some((parts.gapless.get(name)?, parts.checked.entity(name)?.needs.sequence.as_ref()?))
     }
 
     pub(crate) fn now_ms(&self) -> u64 {
@@ -445,11 +455,13 @@ impl RegistryBuilder {
             codecs: BTreeMap::new(),
             tokens: BTreeMap::new(),
             series: BTreeMap::new(),
+            gapless: BTreeMap::new(),
         };
         match site.assemble().await {
             Ok((schemes, keepers)) => {
-                let Assembly { codecs, tokens, series, rings, .. } = site;
-                let parts = Parts { checked, schemes, codecs, tokens, keepers, series, notices: rings.into_notices() };
+                let Assembly { codecs, tokens, series, gapless, rings, .. } = site;
+                let notices = rings.into_notices();
+                let parts = Parts { checked, schemes, codecs, tokens, keepers, series, gapless, notices };
                 Ok(Registry { core: Arc::new(Core { birth: Birth::here(), clock: self.clock, parts: Some(parts) }) })
             }
             Err(error) => {
@@ -478,6 +490,7 @@ struct Assembly<'a> {
     codecs: BTreeMap<String, Arc<Codec>>,
     tokens: BTreeMap<String, Arc<dyn TokenStore>>,
     series: BTreeMap<String, Arc<Desk>>,
+    gapless: BTreeMap<String, Arc<Gapless>>,
 }
 
 /// A worker id that is ours, before its keeper starts.
@@ -539,6 +552,11 @@ impl Assembly<'_> {
             let desk = self.desk(series).await?;
             self.series.insert(series.name.clone(), Arc::new(desk));
         }
+        for entity in wanted.iter().filter(|entity| entity.needs.gapless) {
+            if let Some(gapless) = self.gapless(&entity.name, entity.name.clone(), &entity.store).await? {
+                self.gapless.insert(entity.name.clone(), gapless);
+            }
+        }
         self.open(&wanted).await
     }
 
@@ -547,7 +565,12 @@ impl Assembly<'_> {
         self.pin(&series.store, &series::record_name(&series.name), &series.format.pin()).await?;
         // A process that numbers a few and ends takes just these in one trip.
         let once = self.builder.once.filter(|count| u64::from(*count) <= series.format.n_max());
+        let gapless = match series.gapless {
+            true => self.gapless(&series.name, series::record_name(&series.name), &series.store).await?,
+            false => None,
+        };
         Ok(Desk {
+            gapless,
             name: series.name.clone(),
             format: series.format.clone(),
             range_len: NonZeroU32::new(once.unwrap_or(series.range)).unwrap_or(NonZeroU32::MIN),
@@ -557,6 +580,30 @@ impl Assembly<'_> {
             birth: Birth::here(),
             state: tokio::sync::Mutex::default(),
         })
+    }
+
+    /// Prepares the store for numbers inside transactions. `None` where ids must be reproducible: nothing is in a database then.
+    async fn gapless(&mut self, name: &str, owner: String, store: &str) -> Result<Option<Arc<Gapless>>, BuildError> {
+        if self.builder.seed.is_some() {
+            return Ok(None);
+        }
+        let kept = self.backend(store).await?.gapless.clone();
+        let kept = kept.ok_or_else(|| store_error(store, missing("gapless numbers")))?;
+        kept.prepare().await.map_err(|source| store_error(store, source))?;
+        let url_scheme = self.checked.store(store).map_or("", StoreConfig::url_scheme).to_owned();
+        Ok(Some(Arc::new(Gapless {
+            name: name.to_owned(),
+            owner,
+            store: store.to_owned(),
+            url_scheme,
+            kept,
+            ranges: self.ranges(store).await?,
+            formats: self.formats(store).await?,
+            clock: Arc::clone(&self.builder.clock),
+            birth: Birth::here(),
+            closed: AtomicBool::new(false),
+            made: std::sync::Mutex::default(),
+        })))
     }
 
     /// Loads the keys of the entities wanted, compares them with what their stores recorded, and makes the codecs. Returns

@@ -32,12 +32,16 @@
 
 #[cfg(feature = "cells")]
 mod cells;
+#[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
+mod column;
 #[cfg(any(feature = "postgres", feature = "mysql"))]
 mod database;
 #[cfg(feature = "etcd")]
 mod etcd;
 #[cfg(feature = "file")]
 mod file;
+#[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
+pub mod gapless;
 #[cfg(any(feature = "file", feature = "sqlite"))]
 mod identity;
 mod ledger;
@@ -58,6 +62,8 @@ mod zookeeper;
 
 use mintage_core::plugin::{Catalog, Plugin};
 
+#[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
+pub use column::{Gaps, NumberColumn};
 #[cfg(feature = "mysql")]
 pub use database::MySqlFactory;
 #[cfg(feature = "postgres")]

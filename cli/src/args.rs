@@ -62,7 +62,7 @@ Examples:
     At(AtArgs),
     /// Check a config and say everything that is wrong with it. Exits 1 with the list.
     Check(CheckArgs),
-    /// What the settings of an entity mean: capacity, end, order, odds, what it leaks.
+    /// What the settings of an entity or series mean: capacity, end, order, odds, what it leaks.
     #[command(after_help = "\
 Examples:
   mintage explain events
@@ -79,6 +79,20 @@ Examples:
   mintage keys revoke main --version 1"
     )]
     Keys(KeysCommand),
+    /// The counters behind numbers: list, raise, take over those of existing tables, count gaps.
+    #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
+    #[command(
+        subcommand,
+        after_help = "\
+Examples:
+  mintage sequences list
+  mintage sequences raise orders 1000000 --dry-run
+  mintage sequences adopt orders --from 'env:SHARD1#orders.id' --from 'env:SHARD2#orders.id' --dry-run
+  mintage sequences adopt orders --from 'mysql://tickets1/db#Tickets64.id' --from 'mysql://tickets2/db#Tickets64.id'
+  mintage sequences adopt orders --from 'sqlite:old.db#id_blocks.next_id[name=orders]'
+  mintage sequences gaps orders --in 'sqlite:shop.db#orders.id'"
+    )]
+    Sequences(SequencesCommand),
     /// Bearer tokens, such as API keys: issue, verify, list, revoke, prune.
     #[command(
         subcommand,
@@ -181,7 +195,7 @@ pub(crate) struct CheckArgs {
 
 #[derive(ClapArgs, Debug)]
 pub(crate) struct ExplainArgs {
-    /// The entity, as the config names it.
+    /// The entity or series, as the config names it.
     pub(crate) entity: String,
     /// How to print it.
     #[arg(short, long, value_enum, default_value_t)]
@@ -228,6 +242,61 @@ pub(crate) enum KeysCommand {
         version: u32,
         #[command(flatten)]
         care: Care,
+    },
+}
+
+/// A sequence is named by its entity, by SERIES/PERIOD, or as `list` shows it.
+#[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
+#[derive(Debug, Subcommand)]
+pub(crate) enum SequencesCommand {
+    /// Where each counter stands.
+    List {
+        /// How to print them.
+        #[arg(short, long, value_enum, default_value_t)]
+        output: Output,
+    },
+    /// Move a counter up, so that its next number is VALUE at least. Never lowers it.
+    Raise {
+        /// The entity, SERIES/PERIOD, or sequence.
+        name: String,
+        /// The next number, at least.
+        value: u64,
+        /// The store, where several have a sequence of that name.
+        #[arg(long)]
+        store: Option<String>,
+        #[command(flatten)]
+        care: Care,
+    },
+    /// Raise a counter above the numbers of existing tables: stop their writers first.
+    Adopt {
+        /// The entity, SERIES/PERIOD, or sequence.
+        name: String,
+        /// A column with numbers in use, again for each shard: URL#TABLE.COLUMN, with [NAME=VALUE] for the rows that count.
+        /// env:VARIABLE in place of the URL keeps a password out of the arguments.
+        #[arg(long, required = true, value_name = "SOURCE")]
+        from: Vec<String>,
+        /// The columns hold numbers of blocks, each of so many ids.
+        #[arg(long, value_name = "IDS", value_parser = clap::value_parser!(u64).range(1..))]
+        block: Option<u64>,
+        /// The store, where several have a sequence of that name.
+        #[arg(long)]
+        store: Option<String>,
+        #[command(flatten)]
+        care: Care,
+    },
+    /// Count the numbers handed out that no row of your table has.
+    Gaps {
+        /// The entity, SERIES/PERIOD, or sequence.
+        name: String,
+        /// The column that has them: URL#TABLE.COLUMN. Without it: what a gapless series has reserved.
+        #[arg(long = "in", value_name = "SOURCE")]
+        column: Option<String>,
+        /// The store, where several have a sequence of that name.
+        #[arg(long)]
+        store: Option<String>,
+        /// How to print them.
+        #[arg(short, long, value_enum, default_value_t)]
+        output: Output,
     },
 }
 

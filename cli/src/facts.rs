@@ -3,9 +3,12 @@
 use std::io::Write;
 
 use mintage::{
-    BuildError, config,
+    BuildError, RegistryBuilder, config,
     config::{Checked, EntityConfig, TokensConfig},
-    core::{Clock, SystemClock, plugin::Fact},
+    core::{
+        Clock, SystemClock,
+        plugin::{Fact, Problem},
+    },
     time,
 };
 use serde_json::{Value, json};
@@ -59,7 +62,7 @@ fn no_range(entity: &EntityConfig, reader: &mintage::core::AnyScheme) -> Failure
 }
 
 /// `mintage check`.
-pub(crate) fn check(config: &ConfigArgs, check: &CheckArgs) -> Result<(), Failure> {
+pub(crate) async fn check(config: &ConfigArgs, check: &CheckArgs) -> Result<(), Failure> {
     let now_ms = SystemClock.unix_ms();
     let builder = args::builder();
     let (checked, errors) = match config.read().and_then(|config| builder.check(&config)) {
@@ -70,6 +73,10 @@ pub(crate) fn check(config: &ConfigArgs, check: &CheckArgs) -> Result<(), Failur
         }
         Err(errors) => (None, Some(errors)),
     };
+    let live = match &checked {
+        Some(checked) => live(&builder, checked).await,
+        None => Vec::new(),
+    };
     let mut out = std::io::stdout().lock();
     if check.output != Output::Text {
         let refusals = errors.as_ref().map_or(&[][..], |errors| errors.problems());
@@ -78,7 +85,7 @@ pub(crate) fn check(config: &ConfigArgs, check: &CheckArgs) -> Result<(), Failur
             (_, Some(errors)) => errors.warnings().list(),
             _ => &[],
         };
-        write_problems(&mut out, check.output, refusals.iter().chain(warnings))?;
+        write_problems(&mut out, check.output, refusals.iter().chain(warnings).chain(&live))?;
     } else if let Some(checked) = &checked {
         let mut rows: Vec<(String, String)> =
             checked.entities.iter().map(|entity| (entity.name.clone(), summary(entity, now_ms))).collect();
@@ -91,6 +98,9 @@ pub(crate) fn check(config: &ConfigArgs, check: &CheckArgs) -> Result<(), Failur
         out.write_all(output::aligned(&rows, 0).as_bytes())?;
         for line in checked.warnings.to_string().lines() {
             output::remark(&format!("warning: {line}"));
+        }
+        for problem in &live {
+            output::remark(&format!("warning: {}: {}", problem.path, problem.message));
         }
     } else if let Some(errors) = &errors {
         for line in errors.to_string().lines() {
@@ -109,10 +119,28 @@ pub(crate) fn check(config: &ConfigArgs, check: &CheckArgs) -> Result<(), Failur
     }
 }
 
+/// What the counters say that are there already: a domain of public numbers that is fuller than it should be.
+async fn live(builder: &RegistryBuilder, checked: &Checked) -> Vec<Problem> {
+    let mut told: Vec<(String, Result<Fact, BuildError>)> = Vec::new();
+    #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
+    told.extend(builder.fills(checked).await);
+    let _ = (builder, checked, &mut told);
+    told.into_iter()
+        .filter_map(|(entity, told)| {
+            let message = match told {
+                Ok(fact) if fact.warning => fact.text,
+                Ok(_) => return None,
+                Err(error) => format!("how full it is cannot be told: {}", crate::failure::chain(&error)),
+            };
+            Some(Problem { path: format!("entities.{entity}.public"), at: None, message, warning: true })
+        })
+        .collect()
+}
+
 fn write_problems<'p>(
     out: &mut impl Write,
     output: Output,
-    problems: impl Iterator<Item = &'p mintage::core::plugin::Problem>,
+    problems: impl Iterator<Item = &'p Problem>,
 ) -> Result<(), Failure> {
     let rows: Vec<Value> = problems
         .map(|problem| {
@@ -163,12 +191,13 @@ fn tokens_summary(tokens: &TokensConfig) -> String {
     format!("bearer: {}", told.join(", "))
 }
 
-/// `mintage explain ENTITY`.
+/// `mintage explain ENTITY`, or a series.
 pub(crate) fn explain(config: &ConfigArgs, explain: &ExplainArgs) -> Result<(), Failure> {
     let checked = checked(config)?;
-    let (scheme, facts) = match checked.tokens(&explain.entity) {
-        Some(tokens) => ("bearer", tokens.facts()),
-        None => {
+    let (scheme, facts) = match (checked.tokens(&explain.entity), checked.series(&explain.entity)) {
+        (Some(tokens), _) => ("bearer", tokens.facts()),
+        (None, Some(series)) => ("series", series.facts()),
+        (None, None) => {
             let entity = entity(&checked, &explain.entity)?;
             let mut facts = entity.plan.facts(SystemClock.unix_ms());
             facts.extend(public_facts(entity));

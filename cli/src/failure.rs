@@ -99,8 +99,20 @@ impl From<SeriesError> for Failure {
     fn from(error: SeriesError) -> Self {
         match error {
             SeriesError::Ready(source) => source.into(),
+            SeriesError::Gapless { .. } => Self::usage(error.to_string()),
             SeriesError::Period { ref source, .. } => Self { code: store_code(source), message: chain(&error) },
             _ => Self::refused(chain(&error)),
+        }
+    }
+}
+
+#[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
+impl From<mintage::SequenceError> for Failure {
+    fn from(error: mintage::SequenceError) -> Self {
+        match error {
+            mintage::SequenceError::Build(error) => error.into(),
+            mintage::SequenceError::Column(error) => error.into(),
+            other => Self::usage(other.to_string()),
         }
     }
 }

@@ -11,6 +11,8 @@ mod inspect;
 mod keys;
 mod new;
 mod output;
+#[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
+mod sequences;
 mod stop;
 mod store;
 mod tokens;
@@ -46,9 +48,11 @@ async fn run(args: Args) -> Result<(), Failure> {
         Command::New(new) => new::run(&args.config, new).await,
         Command::Inspect(inspect) => inspect::run(&args.config, inspect).await,
         Command::At(at) => facts::at(&args.config, &at),
-        Command::Check(check) => facts::check(&args.config, &check),
+        Command::Check(check) => facts::check(&args.config, &check).await,
         Command::Explain(explain) => facts::explain(&args.config, &explain),
         Command::Keys(command) => keys::run(&args.config, command).await,
+        #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
+        Command::Sequences(command) => sequences::run(&args.config, command).await,
         Command::Tokens(command) => tokens::run(&args.config, command).await,
         Command::Workers(workers) => workers::run(&args.config, workers).await,
         Command::Store(command) => store::run(&args.config, command).await,

@@ -34,6 +34,9 @@ pub enum MintError {
     /// The time field or the sequence is used up for good.
     #[error("this scheme has no number left for good: plan a new layout or a new sequence (`mintage explain`)")]
     Spent,
+    /// The numbers of this entity are gapless.
+    #[error("gapless numbers are assigned inside your transaction: call `next_in` with it")]
+    Gapless,
     /// This process was forked from the one that built the registry.
     #[error("this process was forked: build a registry of its own after the fork")]
     Forked,

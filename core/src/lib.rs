@@ -40,6 +40,7 @@ mod clock;
 mod decimal;
 mod error;
 mod format;
+mod gapless;
 mod lease;
 pub mod plugin;
 pub mod protocol;
@@ -55,6 +56,7 @@ pub use clock::{Clock, ManualClock, SystemClock};
 pub use decimal::parse_decimal;
 pub use error::{MintError, ParseError, ReadyError, StoreError, StoreErrorKind};
 pub use format::{Format, FormatStore};
+pub use gapless::{GaplessStore, Reservation, ReservationState};
 pub use lease::{
     Fence, Grant, Holder, Lease, LeaseRow, LeaseStore, LeaseTerms, Leased, PoolLimits, WorkerChoice, WorkerPool,
 };

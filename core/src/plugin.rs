@@ -9,8 +9,8 @@ use std::{fmt, ops::Range, sync::Arc};
 use async_trait::async_trait;
 
 use crate::{
-    AnyScheme, Clock, Format, FormatStore, LeaseStore, Leased, RangeStore, ReadyError, SchemeInfo, Sequence,
-    StoreError, TokenStore, WorkerChoice,
+    AnyScheme, Clock, Format, FormatStore, GaplessStore, LeaseStore, Leased, RangeStore, ReadyError, SchemeInfo,
+    Sequence, StoreError, TokenStore, WorkerChoice,
 };
 
 /// Adds schemes and stores to a registry: `builder.plugin::<MyPlugin>()`.
@@ -115,6 +115,8 @@ impl From<AnyScheme> for Opened {
 pub struct Needs {
     /// A sequence to cut ranges from.
     pub sequence: Option<Sequence>,
+    /// Whether its numbers are assigned inside the caller's transaction, one by one, and never by the scheme.
+    pub gapless: bool,
     /// A worker id.
     pub worker: Option<WorkerNeed>,
 }
@@ -122,12 +124,12 @@ pub struct Needs {
 impl Needs {
     /// Ranges of one sequence.
     pub fn ranges_of(sequence: Sequence) -> Self {
-        Self { sequence: Some(sequence), worker: None }
+        Self { sequence: Some(sequence), ..Self::default() }
     }
 
     /// A worker id of a pool.
     pub fn worker(worker: WorkerNeed) -> Self {
-        Self { sequence: None, worker: Some(worker) }
+        Self { worker: Some(worker), ..Self::default() }
     }
 }
 
@@ -237,6 +239,11 @@ pub trait BackendFactory: fmt::Debug + Send + Sync + 'static {
         false
     }
 
+    /// Whether an application can move its counters inside a transaction of its own: [`Backend::gapless`].
+    fn keeps_gapless(&self) -> bool {
+        false
+    }
+
     /// Opens the store at `url`. Relative paths start at `address.folder`.
     ///
     /// # Errors
@@ -332,24 +339,37 @@ pub struct Backend {
     pub formats: Option<Arc<dyn FormatStore>>,
     /// Bearer tokens, if it keeps them.
     pub tokens: Option<Arc<dyn TokenStore>>,
+    /// Gapless numbers, if it keeps them.
+    pub gapless: Option<Arc<dyn GaplessStore>>,
 }
 
 impl Backend {
     /// A store that keeps ranges, leases and formats.
     pub fn whole<S: RangeStore + LeaseStore + FormatStore>(store: S) -> Self {
-        let store = Arc::new(store);
-        Self { ranges: Some(store.clone()), leases: Some(store.clone()), formats: Some(store), tokens: None }
+        Self::shared(&Arc::new(store))
+    }
+
+    /// As [`whole`](Self::whole), of a store that is to be used for more.
+    pub fn shared<S: RangeStore + LeaseStore + FormatStore>(store: &Arc<S>) -> Self {
+        Self {
+            ranges: Some(store.clone()),
+            leases: Some(store.clone()),
+            formats: Some(store.clone()),
+            ..Self::default()
+        }
     }
 
     /// A store that keeps all four.
     pub fn full<S: RangeStore + LeaseStore + FormatStore + TokenStore>(store: S) -> Self {
         let store = Arc::new(store);
-        Self {
-            ranges: Some(store.clone()),
-            leases: Some(store.clone()),
-            formats: Some(store.clone()),
-            tokens: Some(store),
-        }
+        Self::shared(&store).with_tokens(store)
+    }
+
+    /// With counters for gapless numbers.
+    #[must_use]
+    pub fn with_gapless(mut self, gapless: Arc<dyn GaplessStore>) -> Self {
+        self.gapless = Some(gapless);
+        self
     }
 
     /// With a place for bearer tokens.

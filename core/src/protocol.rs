@@ -552,9 +552,25 @@ pub fn raise(row: &mut SequenceRow, floor: u64) -> Result<(), StoreError> {
     }
     if floor > row.next {
         row.next = floor;
-        row.version += 1;
+        row.version = raised(row.version);
     }
     Ok(())
+}
+
+/// How often the sequence had been moved up by [`raise`] at that version. A range that was cut before a raise lies below it, and
+/// its holder learns of the raise from the version of any later range or row.
+pub fn raises(version: u64) -> u64 {
+    version >> RAISE_BITS
+}
+
+/// A version's low bits count changes, the bits above them raises. After 2^32 ranges without one the count runs over: whoever
+/// holds a range then drops it, which costs a gap.
+const RAISE_BITS: u32 = 32;
+
+/// The version after a raise: above `version`, and of one raise more as long as 63 bits have room for it.
+fn raised(version: u64) -> u64 {
+    let next = (raises(version) + 1) << RAISE_BITS;
+    if next < RANGE_END { next } else { version + 1 }
 }
 
 /// The error of a sequence that is not in the store.

@@ -49,6 +49,14 @@ pub trait RangeStore: fmt::Debug + Send + Sync + 'static {
     /// `Refused` above 2^63, or where the sequence does not exist; `Unavailable`.
     async fn raise(&self, sequence: &Sequence, floor: u64) -> Result<(), StoreError>;
 
+    /// One sequence, if it is there. Asked once a minute by whoever holds numbers of it.
+    ///
+    /// # Errors
+    /// `Unavailable`.
+    async fn sequence(&self, name: &str) -> Result<Option<SequenceRow>, StoreError> {
+        Ok(self.sequences().await?.into_iter().find(|row| row.name == name))
+    }
+
     /// The sequences there are, by name.
     ///
     /// # Errors
@@ -83,7 +91,8 @@ pub struct SequenceRow {
     pub name: String,
     /// The next number to hand out, at most 2^63.
     pub next: u64,
-    /// Counts every change, so that a late [`give_back`](RangeStore::give_back) is noticed.
+    /// Grows with every change, so that a late [`give_back`](RangeStore::give_back) is noticed, and tells how often it was raised:
+    /// [`protocol::raises`](crate::protocol::raises).
     pub version: u64,
 }
 

@@ -920,6 +920,109 @@ mod failures {
     }
 }
 
+mod raising {
+    use super::*;
+
+    /// An operator moves the counter up.
+    async fn raise(shelf: &Shelf, floor: u64) {
+        shelf.raise(&Sequence::new("orders", 1), floor).await.unwrap();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_next_fetch_drops_what_lies_below() {
+        let shelf = Shelf::orders(1);
+        let segment = open(&shelf, ranges_of(10)).await;
+        assert_eq!(mint_now(&segment, 8), numbers(1, 8));
+        raise(&shelf, 1_000).await;
+        // The standby range is still there: no fetch is due, and the operator's minute is not over.
+        assert_eq!(mint_now(&segment, 10), numbers(9, 18));
+        settle().await;
+        assert_eq!(mint_now(&segment, 3), numbers(1_000, 1_002), "19 and 20 are left");
+        segment.close().await.unwrap();
+        assert_eq!(shelf.next(), 1_003, "and only the new range goes back");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_idle_segment_learns_within_a_minute() {
+        for settings in [ranges_of(10), single(10)] {
+            let shelf = Shelf::orders(1);
+            let segment = open(&shelf, settings).await;
+            assert_eq!(mint_now(&segment, 3), numbers(1, 3));
+            raise(&shelf, 1_000).await;
+            sleep(Duration::from_secs(59)).await;
+            settle().await;
+            assert_eq!(mint_now(&segment, 1), [4]);
+            // The timer began anew with nothing: taking a number asks for no range.
+            sleep(Duration::from_secs(2)).await;
+            settle().await;
+            assert_eq!(mint_now(&segment, 2), [1_000, 1_001]);
+            segment.close().await.unwrap();
+            assert_eq!(shelf.next(), 1_002);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_that_fetches_on_demand_learns_as_well() {
+        let shelf = Shelf::orders(1);
+        let segment = open(&shelf, single(10).on_demand()).await;
+        assert_eq!(mint_now(&segment, 3), numbers(1, 3));
+        raise(&shelf, 1_000).await;
+        sleep(Duration::from_secs(61)).await;
+        settle().await;
+        assert!(matches!(segment.mint(), Err(MintError::Exhausted { .. })), "dropped, and nothing is fetched unasked");
+        assert_eq!(mint(&segment).await.unwrap(), 1_000);
+        segment.close().await.unwrap();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn nothing_is_dropped_without_a_raise_or_an_answer() {
+        let shelf = Shelf::orders(1);
+        let segment = open(&shelf, ranges_of(10)).await;
+        assert_eq!(mint_now(&segment, 3), numbers(1, 3));
+        // Another process takes ranges, a raise below the counter moves nothing, and the store is down for an hour.
+        shelf.taken_by_another(500).unwrap();
+        raise(&shelf, 20).await;
+        sleep(Duration::from_secs(61)).await;
+        shelf.always(Fault::Fails);
+        sleep(Duration::from_secs(3600)).await;
+        settle().await;
+        assert_eq!(mint_now(&segment, 17), numbers(4, 20));
+    }
+
+    /// Sixteen threads mint while the counter is raised again and again: each number once, and none below a floor that was known.
+    #[test]
+    fn raises_under_load() {
+        let runtime = multi_thread(2);
+        let shelf = Shelf::orders(1);
+        let segment = runtime.block_on(open(&shelf, ranges_of(50)));
+        let ids: Vec<u64> = thread::scope(|scope| {
+            let threads: Vec<_> = (0..16)
+                .map(|_| {
+                    scope.spawn(|| {
+                        let handle = runtime.handle();
+                        (0..500).map(|_| handle.block_on(mint(&segment)).unwrap()).collect::<Vec<u64>>()
+                    })
+                })
+                .collect();
+            for nth in 1..=20 {
+                thread::yield_now();
+                runtime.block_on(raise(&shelf, nth * 1_000_000));
+            }
+            threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
+        });
+        assert_eq!(ids.len(), 8_000);
+        assert_distinct(&ids);
+        let last = runtime.block_on(async {
+            while segment.remaining() > 0 {
+                segment.mint().unwrap();
+            }
+            mint(&segment).await.unwrap()
+        });
+        assert!(last >= 20_000_000, "{last}");
+        runtime.block_on(segment.close()).unwrap();
+    }
+}
+
 mod closing {
     use super::*;
 

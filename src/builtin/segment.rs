@@ -1,10 +1,10 @@
 //! `scheme = "segment"`: reads its settings, and says what they mean.
 
-use std::{num::NonZeroU32, sync::Arc};
+use std::{fmt, num::NonZeroU32, sync::Arc};
 
 use async_trait::async_trait;
 use mintage_core::{
-    AnyScheme, Format, IdScheme, MintError, ReadyError, SchemeInfo, Sequence,
+    Anatomy, AnyScheme, Format, IdScheme, MintError, ParseError, ReadyError, SchemeInfo, Sequence,
     plugin::{Fact, Key, KeyKind, Needs, Opened, SchemeFactory, SchemePlan, Settings, Site, Value},
 };
 use mintage_schemes::{Segment, SegmentSettings, TextForm};
@@ -33,8 +33,16 @@ const KEYS: &[Key] = &[
         about: "Fetch the standby range when this fraction is left.",
     },
     Key { name: "initial_ranges", kind: KeyKind::Integer(1, INITIAL_RANGES_MAX), about: "Ranges fetched at start." },
+    Key {
+        name: "gapless",
+        kind: KeyKind::Flag,
+        about: "Whether numbers are assigned inside your own database transaction, without a gap.",
+    },
     TEXT_KEY,
 ];
+
+/// What has no meaning where numbers are assigned one by one.
+const OF_RANGES: [&str; 3] = ["range", "refill_at", "initial_ranges"];
 
 /// The factory of `scheme = "segment"`.
 #[derive(Debug)]
@@ -48,8 +56,13 @@ struct Plan {
     range: u32,
     refill_at: f64,
     text: TextForm,
+    gapless: bool,
     reader: Arc<Segment>,
 }
+
+/// Reads and writes gapless numbers. It mints none: that is the caller's transaction.
+#[derive(Debug)]
+struct Gapless(Arc<Segment>);
 
 impl SchemeFactory for SegmentFactory {
     fn name(&self) -> &'static str {
@@ -95,6 +108,12 @@ impl SchemeFactory for SegmentFactory {
                 Err(fault) => settings.refuse("initial_ranges", fault.to_string()),
             }
         }
+        let gapless = settings.flag("gapless").unwrap_or(false);
+        for key in OF_RANGES {
+            if gapless && settings.has(key) {
+                settings.refuse(key, "gapless numbers are assigned one at a time: take this line out");
+            }
+        }
         let text = text_form(settings);
         if settings.refusals() > before {
             return None;
@@ -106,6 +125,7 @@ impl SchemeFactory for SegmentFactory {
             range: range_len.get(),
             refill_at,
             text,
+            gapless,
             reader: Arc::new(Segment::reader(text)),
         }))
     }
@@ -128,7 +148,9 @@ impl SchemePlan for Plan {
     }
 
     fn needs(&self) -> Needs {
-        Needs::ranges_of(self.sequence.clone())
+        let mut needs = Needs::ranges_of(self.sequence.clone());
+        needs.gapless = self.gapless;
+        needs
     }
 
     fn reader(&self) -> AnyScheme {
@@ -136,6 +158,9 @@ impl SchemePlan for Plan {
     }
 
     fn facts(&self, _now_ms: u64) -> Vec<Fact> {
+        if self.gapless {
+            return self.gapless_facts();
+        }
         let len = self.range;
         let left = (f64::from(len) * self.refill_at).floor();
         vec![
@@ -164,6 +189,9 @@ impl SchemePlan for Plan {
                 "the store of this entity keeps no ranges: choose another",
             ));
         };
+        if self.gapless {
+            return Ok(AnyScheme::Int(Arc::new(Gapless(self.reader.clone()))).into());
+        }
         let mut settings = self.settings;
         if let Some(count) = site.once.and_then(NonZeroU32::new) {
             // A process that mints a few and ends takes just these: then nothing is lost between its runs.
@@ -171,5 +199,51 @@ impl SchemePlan for Plan {
         }
         let segment = Segment::open(ranges, self.sequence.clone(), settings).await?;
         Ok(AnyScheme::Int(Arc::new(segment)).into())
+    }
+}
+
+impl Plan {
+    fn gapless_facts(&self) -> Vec<Fact> {
+        vec![
+            Fact::new("capacity", format!("from {} to 9223372036854775807", self.sequence.start)),
+            Fact::new("gaps", "none: a number is assigned inside your transaction and rolled back with it (next_in)"),
+            Fact::new("speed", "transactions that number wait for each other, from next_in to their commit"),
+            Fact::new("order", "ascending by commit"),
+            Fact::new("uniqueness", "by construction: the counter and your row are committed together"),
+            Fact::new(
+                "leaks",
+                "shows how many there are: two of them tell the volume in between. Do not show it outside as it is",
+            ),
+            storage_fact(8, 21.4),
+        ]
+    }
+}
+
+#[async_trait]
+impl IdScheme for Gapless {
+    type Bits = u64;
+
+    fn info(&self) -> &SchemeInfo {
+        self.0.info()
+    }
+
+    fn mint(&self) -> Result<u64, MintError> {
+        Err(MintError::Gapless)
+    }
+
+    async fn ready(&self) -> Result<(), ReadyError> {
+        Err(MintError::Gapless.into())
+    }
+
+    fn format(&self, bits: u64, out: &mut dyn fmt::Write) -> fmt::Result {
+        self.0.format(bits, out)
+    }
+
+    fn parse(&self, text: &str) -> Result<u64, ParseError> {
+        self.0.parse(text)
+    }
+
+    fn anatomy(&self, bits: u64) -> Anatomy {
+        self.0.anatomy(bits)
     }
 }

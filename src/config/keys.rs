@@ -109,6 +109,7 @@ pub(super) const SERIES: &[Key] = &[
         KeyKind::Integer(1, SERIES_RANGE_MAX),
         "Numbers fetched in one trip to the store. Default 1, which leaves no gap but after a crash.",
     ),
+    key("gapless", KeyKind::Flag, "Whether numbers are assigned inside your own database transaction, without a gap."),
     key("check_digit", KeyKind::Choice(&["damm"]), "Puts a check digit behind the number."),
     key("group", KeyKind::Integer(1, 18), "How many digits stand together when a number is shown to people."),
 ];

@@ -163,10 +163,46 @@ pub struct SeriesConfig {
     pub format: SeriesFormat,
     /// How many numbers one store trip brings.
     pub range: u32,
+    /// Whether numbers are assigned inside the caller's transaction.
+    pub gapless: bool,
     /// The store that counts and keeps its format.
     pub store: String,
     /// Where it stands.
     pub at: Place,
+}
+
+impl SeriesConfig {
+    /// What its settings mean.
+    pub fn facts(&self) -> Vec<Fact> {
+        let (gaps, speed) = match (self.gapless, self.range) {
+            (true, _) => (
+                "none: a number is assigned inside your transaction and rolled back with it (next_in)".to_owned(),
+                "transactions that number in one period wait for each other, from next_in to their commit".to_owned(),
+            ),
+            (false, 1) => (
+                "from a crash between the store's answer and your commit, and from your rollbacks".to_owned(),
+                "one trip to the store for each number".to_owned(),
+            ),
+            (false, range) => (
+                format!("a crash loses at most {range} numbers of each process, and your rollbacks leave some"),
+                format!("one trip to the store per {range} numbers"),
+            ),
+        };
+        let check =
+            if self.format.check_digit { "a Damm digit finds every single wrong digit and every swap" } else { "none" };
+        vec![
+            Fact::new("capacity", self.format.summary()),
+            Fact::new("gaps", gaps),
+            Fact::new("speed", speed),
+            Fact::new(
+                "uniqueness",
+                "by construction: the text has its period, and each period hands out a number once",
+            ),
+            Fact::new("check digit", check),
+            Fact::new("leaks", "shows the day and how many there are: it is made to be read"),
+            Fact::new("storage", format!("a row in store {} for each period", self.store)),
+        ]
+    }
 }
 
 /// `[keys.NAME]`.

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use mintage_core::plugin::{Catalog, Place, Problem, SchemeFactory, Setting, Settings, Value};
 
 use super::{
-    Checked, Config, ConfigErrors, EntityConfig, Environment, KeyConfig, Problems,
+    Checked, Config, ConfigErrors, EntityConfig, Environment, KeyConfig, Problems, StoreConfig,
     keys::{BEARER, ENTITY_NAME, Grammar, NAME, REALM},
     offer::Offer,
     shape::Shape,
@@ -19,7 +19,7 @@ use super::{
 mod pools;
 mod public;
 mod series;
-mod stores;
+pub(super) mod stores;
 mod tokens;
 
 /// The realm of a config that names none.
@@ -88,6 +88,8 @@ impl<'c> Reader<'c> {
         self.sequences(&entities);
         let series = self.every_series(&known, &entities);
         let tokens = self.tokens(&known, &entities);
+        let stores: Vec<StoreConfig> = stores.iter().filter_map(|block| self.store(block)).collect();
+        self.gapless_fits(&entities, &series, &stores);
         let regions = self.regions();
         let pools = self.pools(&known, &entities, &regions);
         Checked {
@@ -96,7 +98,7 @@ impl<'c> Reader<'c> {
             series,
             pools,
             regions: regions.into_iter().map(|(name, region)| (name.to_owned(), region)).collect(),
-            stores: stores.iter().filter_map(|block| self.store(block)).collect(),
+            stores,
             keys,
             entities,
             tokens,
@@ -125,8 +127,9 @@ impl<'c> Reader<'c> {
 
     fn entities(&mut self, known: &Known<'c>) -> Vec<EntityConfig> {
         let blocks = self.blocks("entities", &ENTITY_NAME);
-        if self.names("entities").is_empty() {
-            let message = "no entity: add one, such as the lines `[entities.users]` and `scheme = \"uuidv7\"`";
+        if self.names("entities").is_empty() && self.names("series").is_empty() {
+            let message =
+                "no entity and no series: add one, such as the lines `[entities.users]` and `scheme = \"uuidv7\"`";
             self.refuse("entities", self.root("entities").map(|setting| setting.at), message);
         }
         let minting = blocks.iter().filter(|block| !block.has_tokens());

@@ -22,7 +22,8 @@ pub fn schema(catalog: &Catalog) -> Value {
     let mut schema = table(ROOT);
     set(&mut schema, "$schema", json!("http://json-schema.org/draft-07/schema#"));
     set(&mut schema, "title", json!("mintage.toml"));
-    set(&mut schema, "required", json!(["version", "entities", "stores"]));
+    set(&mut schema, "required", json!(["version", "stores"]));
+    set(&mut schema, "anyOf", json!([{ "required": ["entities"] }, { "required": ["series"] }]));
     let properties = &mut schema["properties"];
     restrict(&mut properties["realm"], &REALM);
     for (section, grammar, each) in [

@@ -42,6 +42,31 @@ impl Restart {
         Self::ALL.into_iter().find(|restart| restart.name() == name)
     }
 
+    /// How its periods are written.
+    pub(crate) fn example(self) -> &'static str {
+        match self {
+            Self::Never => "all",
+            Self::Year => "2026",
+            Self::Month => "2026-11",
+            Self::Day => "2026-11-30",
+        }
+    }
+
+    /// The period of that name, as it prints.
+    pub(crate) fn period_named(self, name: &str) -> Option<Period> {
+        let mut parts = name.split('-').map(|part| part.parse::<u16>());
+        let day = match self {
+            Self::Never => Day::FIRST,
+            _ => {
+                let year = parts.next()?.ok()?;
+                let [month, day] = [0, 1].map(|_| parts.next().and_then(Result::ok).and_then(|n| u8::try_from(n).ok()));
+                Day::new(year, month.unwrap_or(1), day.unwrap_or(1))?
+            }
+        };
+        let period = self.period(day);
+        (period.to_string() == name).then_some(period)
+    }
+
     /// The period that `day` belongs to.
     pub(crate) fn period(self, day: Day) -> Period {
         match self {
@@ -183,6 +208,24 @@ mod tests {
         let names = Zone::names();
         assert!(names.len() > 400 && names.iter().all(|name| Zone::named(name).is_some()), "{}", names.len());
         assert!(Zone::named("UTC").unwrap().day_at(u64::MAX).is_none());
+    }
+
+    #[test]
+    fn periods_are_read_as_they_print() {
+        for (restart, name) in [
+            (Restart::Never, "all"),
+            (Restart::Year, "2026"),
+            (Restart::Month, "2026-11"),
+            (Restart::Day, "2026-11-30"),
+        ] {
+            assert_eq!(restart.example(), name);
+            assert_eq!(restart.period_named(name).unwrap().to_string(), name);
+            for wrong in ["", "2026-1", "2026-13", "2026-02-30", "2026-11-30-1", "26", "x", "2026-11-3", "+2026"] {
+                assert_eq!(restart.period_named(wrong), None, "{} {wrong}", restart.name());
+            }
+        }
+        assert_eq!(Restart::Day.period_named("2026-11"), None);
+        assert_eq!(Restart::Month.period_named("2026"), None);
     }
 
     #[test]

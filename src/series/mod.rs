@@ -28,7 +28,10 @@ pub(crate) use self::calendar::Zone;
 pub use self::calendar::{Period, Restart};
 pub(crate) use self::template::Template;
 use self::{calendar::Day, template::Told};
-use crate::registry::Core;
+use crate::{
+    gapless::{self, Gapless},
+    registry::Core,
+};
 
 /// Numbers a series, one store trip a number by default, so that they are dense. Cheap to clone, safe to share.
 ///
@@ -104,6 +107,12 @@ pub enum SeriesError {
         /// The series.
         series: String,
     },
+    /// Its numbers are gapless.
+    #[error("series {series} is gapless: its numbers are assigned inside your transaction, by `next_in`")]
+    Gapless {
+        /// The series.
+        series: String,
+    },
     /// The period could not be begun.
     #[error("series {series}, period {period}")]
     Period {
@@ -142,6 +151,10 @@ impl Series {
     /// [`SeriesError`]; `Ready` and `Period` carry the store's error.
     pub async fn next(&self) -> Result<SeriesNumber, SeriesError> {
         self.desk.next().await
+    }
+
+    pub(crate) fn desk(&self) -> &Desk {
+        &self.desk
     }
 
     /// Reads the text of a number. Exactly one text is taken for each number; whether it was given out is not asked.
@@ -304,6 +317,16 @@ pub(crate) struct Desk {
     pub(crate) formats: Arc<dyn FormatStore>,
     pub(crate) birth: Birth,
     pub(crate) state: Mutex<State>,
+    /// Where numbers are assigned instead, inside the caller's transaction.
+    pub(crate) gapless: Option<Arc<Gapless>>,
+}
+
+/// Where the next number belongs.
+#[derive(Debug)]
+pub(crate) struct Place {
+    day: Day,
+    pub(crate) period: Period,
+    pub(crate) sequence: Sequence,
 }
 
 #[derive(Debug, Default)]
@@ -325,6 +348,9 @@ impl Desk {
         if self.birth.forked() {
             return Err(ReadyError::new(MintError::Forked).into());
         }
+        if self.gapless.is_some() {
+            return Err(SeriesError::Gapless { series: self.name.clone() });
+        }
         let mut state = self.state.lock().await;
         if state.closed {
             return Err(ReadyError::new(MintError::Closed).into());
@@ -344,6 +370,31 @@ impl Desk {
         }
     }
 
+    /// Where a number belongs that is asked for now.
+    pub(crate) fn now(&self) -> Result<Place, SeriesError> {
+        let day = self.day()?;
+        let period = self.format.restart.period(day);
+        Ok(Place { day, period, sequence: self.sequence(period) })
+    }
+
+    /// The number `n` of that place; `None` if the format cannot write it.
+    pub(crate) fn number(&self, place: &Place, n: u64) -> Option<SeriesNumber> {
+        self.format.number(Told { day: place.day, n })
+    }
+
+    pub(crate) fn full(&self, period: Period) -> SeriesError {
+        SeriesError::Full {
+            series: self.name.clone(),
+            period,
+            width: self.format.template.digits(),
+            n_max: self.format.n_max(),
+        }
+    }
+
+    fn sequence(&self, period: Period) -> Sequence {
+        Sequence::new(format!("{}{period}", sequence_prefix(&self.name)), self.format.start)
+    }
+
     /// The day for one number: looked up once, so that its date and its period agree.
     fn day(&self) -> Result<Day, SeriesError> {
         match &self.format.zone {
@@ -360,35 +411,17 @@ impl Desk {
     /// Opens the sequence of a period. It is made once: a sequence that was recorded and is gone stays gone, because a new one
     /// would repeat its numbers.
     async fn begin(&self, period: Period) -> Result<Open, SeriesError> {
-        let sequence = Sequence::new(format!("{}{period}", sequence_prefix(&self.name)), self.format.start);
-        self.make(&sequence).await.map_err(|source| SeriesError::Period {
-            series: self.name.clone(),
-            period,
-            source,
-        })?;
+        let sequence = self.sequence(period);
+        let made = gapless::make(&*self.ranges, &*self.formats, &sequence).await;
+        made.map_err(|source| SeriesError::Period { series: self.name.clone(), period, source })?;
         let settings = SegmentSettings::default().range_len(self.range_len).on_demand();
         let segment = Segment::open(Arc::clone(&self.ranges), sequence, settings).await?;
         Ok(Open { period, segment, full: false })
     }
 
-    async fn make(&self, sequence: &Sequence) -> Result<(), StoreError> {
-        let record = record_name(&sequence.name);
-        if self.formats.pinned(&record).await?.is_none() {
-            self.ranges.create(sequence).await?;
-            self.formats.pin(&record, &Format::of("segment").with("sequence", &sequence.name)).await?;
-        }
-        Ok(())
-    }
-
     async fn take(&self, open: &mut Open, day: Day) -> Result<SeriesNumber, SeriesError> {
-        let full = || SeriesError::Full {
-            series: self.name.clone(),
-            period: open.period,
-            width: self.format.template.digits(),
-            n_max: self.format.n_max(),
-        };
         if open.full {
-            return Err(full());
+            return Err(self.full(open.period));
         }
         let n = loop {
             match open.segment.mint() {
@@ -398,7 +431,7 @@ impl Desk {
             }
         };
         self.format.number(Told { day, n }).ok_or_else(|| {
-            let error = full();
+            let error = self.full(open.period);
             // The sequence only goes up: asking the store again would change nothing.
             open.full = true;
             error
@@ -410,6 +443,7 @@ impl Desk {
         if self.birth.forked() {
             return Ok(());
         }
+        self.gapless.iter().for_each(|gapless| gapless.close());
         let mut state = self.state.lock().await;
         state.closed = true;
         match state.open.take() {

@@ -31,6 +31,14 @@ impl Dialect {
         }
     }
 
+    /// The statement that makes the table which gapless numbers need besides, if they are reserved.
+    pub fn gapless_ddl(self) -> &'static str {
+        match self {
+            Self::Postgres => include_str!("postgres-gapless.sql"),
+            Self::MySql => include_str!("mysql-gapless.sql"),
+        }
+    }
+
     /// The statements that give the user `mintage` what it needs, and no more, once the tables are there.
     pub fn grants(self) -> &'static str {
         match self {

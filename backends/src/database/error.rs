@@ -5,6 +5,7 @@ use std::io;
 use mintage_core::{StoreError, StoreErrorKind};
 
 use super::target::Target;
+use crate::gapless::{IN_THE_WAY, NO_TABLES};
 
 /// A fault of the driver, or a no of the protocol.
 #[derive(Debug)]
@@ -78,6 +79,34 @@ impl Fault {
         match self {
             Self::Said(error) => error,
             Self::Driver(error) => StoreError::new(kind, format!("{target}: {what}")).caused_by(error),
+        }
+    }
+
+    /// What a caller is told in whose transaction it happened.
+    pub(super) fn inside(self) -> StoreError {
+        let (kind, what) = match self.meaning() {
+            Some(Meaning::Conflict) => (StoreErrorKind::Conflict, IN_THE_WAY),
+            Some(Meaning::Tables) => (StoreErrorKind::Refused, NO_TABLES),
+            _ => self.told(),
+        };
+        match self {
+            Self::Said(error) => error,
+            Self::Driver(error) => StoreError::new(kind, format!("inside your transaction: {what}")).caused_by(error),
+        }
+    }
+
+    /// What a caller is told who reads a table that is not ours.
+    pub(super) fn reading(self, target: &Target) -> StoreError {
+        match (self.meaning(), self) {
+            (Some(Meaning::Tables), Self::Driver(error)) => {
+                let message = format!("{target}: there is no such table or column: correct what stands behind the #");
+                StoreError::new(StoreErrorKind::Refused, message).caused_by(error)
+            }
+            (Some(Meaning::Forbidden), Self::Driver(error)) => {
+                let message = format!("{target}: this user may not read the table or its sequence: let it SELECT");
+                StoreError::new(StoreErrorKind::Refused, message).caused_by(error)
+            }
+            (_, fault) => fault.at(target),
         }
     }
 

@@ -1,5 +1,7 @@
 //! How the stores on database servers enter the catalog.
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use mintage_core::{
     StoreError,
@@ -59,12 +61,16 @@ impl BackendFactory for PostgresFactory {
         Target::of(url).map(drop)
     }
 
+    fn keeps_gapless(&self) -> bool {
+        true
+    }
+
     async fn open(&self, address: &Address) -> Result<Backend, StoreError> {
-        Ok(Backend::full(DatabaseStore::open_at(address).await?))
+        Ok(backend(DatabaseStore::open_at(address).await?))
     }
 
     async fn open_existing(&self, address: &Address) -> Result<Option<Backend>, StoreError> {
-        Ok(DatabaseStore::open_existing(address).await?.map(Backend::full))
+        Ok(DatabaseStore::open_existing(address).await?.map(backend))
     }
 
     fn ddl(&self) -> Option<String> {
@@ -99,12 +105,16 @@ impl BackendFactory for MySqlFactory {
         Target::of(url).map(drop)
     }
 
+    fn keeps_gapless(&self) -> bool {
+        true
+    }
+
     async fn open(&self, address: &Address) -> Result<Backend, StoreError> {
-        Ok(Backend::full(DatabaseStore::open_at(address).await?))
+        Ok(backend(DatabaseStore::open_at(address).await?))
     }
 
     async fn open_existing(&self, address: &Address) -> Result<Option<Backend>, StoreError> {
-        Ok(DatabaseStore::open_existing(address).await?.map(Backend::full))
+        Ok(DatabaseStore::open_existing(address).await?.map(backend))
     }
 
     fn ddl(&self) -> Option<String> {
@@ -122,4 +132,9 @@ impl BackendFactory for MySqlFactory {
     fn takes_tls(&self) -> bool {
         cfg!(feature = "tls")
     }
+}
+
+fn backend(store: DatabaseStore) -> Backend {
+    let store = Arc::new(store);
+    Backend::shared(&store).with_tokens(store.clone()).with_gapless(store)
 }

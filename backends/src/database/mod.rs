@@ -13,10 +13,12 @@
 //! transaction, so that a call that fails or is cut off closes it, and the server takes the open transaction back.
 
 mod candidates;
+mod column;
 mod dialect;
 mod error;
 mod factory;
 mod format;
+mod gapless;
 mod lease;
 #[cfg(feature = "mysql")]
 mod mysql;
@@ -40,6 +42,7 @@ use std::{
 use mintage_core::{StoreError, plugin::Address, protocol::TIME_MAX_MS};
 use tokio::sync::Semaphore;
 
+pub(crate) use self::column::Place;
 pub use self::dialect::Dialect;
 #[cfg(feature = "mysql")]
 pub use self::factory::MySqlFactory;

@@ -54,13 +54,7 @@ impl MySqlSession {
         );
         sqlx::raw_sql(AssertSqlSafe(settings)).execute(&mut session.connection).await?;
         session.batch("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED").await?;
-        let names = session.fetch("SHOW VARIABLES WHERE Variable_name IN ('server_uid', 'server_uuid')", &[]).await?;
-        let names: Vec<String> = names.iter().map(|row| read::text(row, "Variable_name")).collect::<Result<_, _>>()?;
-        session.moment = match names.first().map(String::as_str) {
-            Some("server_uuid") => MYSQL,
-            Some(_) => MARIADB,
-            None => MARIADB_NAMELESS,
-        };
+        session.moment = moment_of(&mut session.connection).await?;
         Ok(session)
     }
 
@@ -78,13 +72,37 @@ impl MySqlSession {
     }
 
     pub(super) async fn run(&mut self, sql: &str, values: &[Value<'_>]) -> Result<u64, Fault> {
-        Ok(bound(sql, values).execute(&mut self.connection).await?.rows_affected())
+        run(&mut self.connection, sql, values).await
     }
 
     pub(super) async fn fetch(&mut self, sql: &str, values: &[Value<'_>]) -> Result<Vec<Row>, Fault> {
-        let rows = bound(sql, values).fetch_all(&mut self.connection).await?;
-        rows.iter().map(row).collect()
+        fetch(&mut self.connection, sql, values).await
     }
+}
+
+pub(super) async fn run(connection: &mut MySqlConnection, sql: &str, values: &[Value<'_>]) -> Result<u64, Fault> {
+    Ok(bound(sql, values).execute(connection).await?.rows_affected())
+}
+
+pub(super) async fn fetch(
+    connection: &mut MySqlConnection,
+    sql: &str,
+    values: &[Value<'_>],
+) -> Result<Vec<Row>, Fault> {
+    let rows = bound(sql, values).fetch_all(connection).await?;
+    rows.iter().map(row).collect()
+}
+
+/// The statement that tells the clock and the identity of the server behind `connection`.
+pub(super) async fn moment_of(connection: &mut MySqlConnection) -> Result<&'static str, Fault> {
+    let names = "SHOW VARIABLES WHERE Variable_name IN ('server_uid', 'server_uuid')";
+    let names = fetch(connection, names, &[]).await?;
+    let names: Vec<String> = names.iter().map(|row| read::text(row, "Variable_name")).collect::<Result<_, _>>()?;
+    Ok(match names.first().map(String::as_str) {
+        Some("server_uuid") => MYSQL,
+        Some(_) => MARIADB,
+        None => MARIADB_NAMELESS,
+    })
 }
 
 /// `?` for `?1`, and which value each stands for, from 0.

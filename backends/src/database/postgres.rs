@@ -58,13 +58,21 @@ impl PostgresSession {
     }
 
     pub(super) async fn run(&mut self, sql: &str, values: &[Value<'_>]) -> Result<u64, Fault> {
-        Ok(bound(sql, values).execute(&mut self.connection).await?.rows_affected())
+        run(&mut self.connection, sql, values).await
     }
 
     pub(super) async fn fetch(&mut self, sql: &str, values: &[Value<'_>]) -> Result<Vec<Row>, Fault> {
-        let rows = bound(sql, values).fetch_all(&mut self.connection).await?;
-        rows.iter().map(row).collect()
+        fetch(&mut self.connection, sql, values).await
     }
+}
+
+pub(super) async fn run(connection: &mut PgConnection, sql: &str, values: &[Value<'_>]) -> Result<u64, Fault> {
+    Ok(bound(sql, values).execute(connection).await?.rows_affected())
+}
+
+pub(super) async fn fetch(connection: &mut PgConnection, sql: &str, values: &[Value<'_>]) -> Result<Vec<Row>, Fault> {
+    let rows = bound(sql, values).fetch_all(connection).await?;
+    rows.iter().map(row).collect()
 }
 
 /// `$1` for `?1`.

@@ -10,6 +10,7 @@ use super::{
     error::Fault,
     fits,
     read::{self, Row},
+    session::Value,
 };
 use crate::{
     rules::{self, ANSWERS_KEPT_MS, Answer, corrupt, rolled_back},
@@ -57,6 +58,14 @@ impl RangeStore for DatabaseStore {
         .await
     }
 
+    async fn sequence(&self, name: &str) -> Result<Option<SequenceRow>, StoreError> {
+        self.transaction(|mut work| async move {
+            let row = one_sequence(&mut work, name).await;
+            (work, row)
+        })
+        .await
+    }
+
     async fn sequences(&self) -> Result<Vec<SequenceRow>, StoreError> {
         self.transaction(|mut work| async move {
             let rows = sequences(&mut work).await;
@@ -67,10 +76,23 @@ impl RangeStore for DatabaseStore {
 }
 
 /// A sequence's row, locked, and the server it was last used on.
-struct Counter {
-    row: SequenceRow,
-    incarnation: String,
+pub(super) struct Counter {
+    pub(super) row: SequenceRow,
+    pub(super) incarnation: String,
 }
+
+impl Counter {
+    pub(super) fn read(row: &Row) -> Result<Self, Fault> {
+        Ok(Self { row: sequence(row)?, incarnation: read::text(row, "incarnation")? })
+    }
+}
+
+pub(super) const LOCK: &str =
+    "SELECT name, incarnation, last, version FROM mintage_sequence WHERE name = ?1 FOR UPDATE";
+pub(super) const INSERT: &str =
+    "INSERT INTO mintage_sequence (name, incarnation, last, version) VALUES (?1, ?2, ?3, ?4)";
+pub(super) const REPLACE: &str =
+    "UPDATE mintage_sequence SET incarnation = ?1, last = ?2, version = ?3 WHERE name = ?4 AND version = ?5";
 
 async fn create(work: &mut Work, sequence: &Sequence) -> Result<(), Fault> {
     let row = protocol::new_sequence(sequence)?;
@@ -85,8 +107,7 @@ async fn create(work: &mut Work, sequence: &Sequence) -> Result<(), Fault> {
         read::signed_before(row.next, "a start")?.into(),
         read::signed(row.version, "a version")?.into(),
     ];
-    let insert = "INSERT INTO mintage_sequence (name, incarnation, last, version) VALUES (?1, ?2, ?3, ?4)";
-    work.session.insert_if_absent(insert, "name", &values).await
+    work.session.insert_if_absent(INSERT, "name", &values).await
 }
 
 async fn allocate(
@@ -159,6 +180,11 @@ async fn raise(work: &mut Work, sequence: &Sequence, floor: u64) -> Result<(), F
     Ok(())
 }
 
+async fn one_sequence(work: &mut Work, name: &str) -> Result<Option<SequenceRow>, Fault> {
+    let select = "SELECT name, last, version FROM mintage_sequence WHERE name = ?1";
+    work.session.fetch(select, &[name.into()]).await?.first().map(sequence).transpose()
+}
+
 async fn sequences(work: &mut Work) -> Result<Vec<SequenceRow>, Fault> {
     let rows = work.session.fetch("SELECT name, last, version FROM mintage_sequence", &[]).await?;
     let mut rows: Vec<SequenceRow> = rows.iter().map(sequence).collect::<Result<_, _>>()?;
@@ -167,7 +193,7 @@ async fn sequences(work: &mut Work) -> Result<Vec<SequenceRow>, Fault> {
     Ok(rows)
 }
 
-fn another_server(before: &Counter, incarnation: &str) -> StoreError {
+pub(super) fn another_server(before: &Counter, incarnation: &str) -> StoreError {
     rolled_back(format!(
         "sequence {} was last used on another life of the database server ({} then, {incarnation} now): after a failover or a \
          restore the last ranges may be forgotten. Raise the sequence above every number in use (the store's `raise`), then go on",
@@ -180,15 +206,8 @@ async fn existing(work: &mut Work, sequence: &Sequence) -> Result<Counter, Fault
 }
 
 async fn locked(work: &mut Work, name: &str) -> Result<Option<Counter>, Fault> {
-    let rows = work
-        .session
-        .fetch(
-            "SELECT name, incarnation, last, version FROM mintage_sequence WHERE name = ?1 FOR UPDATE",
-            &[name.into()],
-        )
-        .await?;
-    let Some(row) = rows.first() else { return Ok(None) };
-    Ok(Some(Counter { row: sequence(row)?, incarnation: read::text(row, "incarnation")? }))
+    let rows = work.session.fetch(LOCK, &[name.into()]).await?;
+    rows.first().map(Counter::read).transpose()
 }
 
 fn sequence(row: &Row) -> Result<SequenceRow, Fault> {
@@ -201,18 +220,25 @@ fn sequence(row: &Row) -> Result<SequenceRow, Fault> {
     Ok(row)
 }
 
-/// Writes a changed row over the one that was read. The lock alone makes that safe; the version says so once more.
-async fn replace(work: &mut Work, before: &SequenceRow, after: &SequenceRow, incarnation: &str) -> Result<(), Fault> {
-    let values = [
+/// The values of [`REPLACE`].
+pub(super) fn replacement<'a>(
+    before: &SequenceRow,
+    after: &'a SequenceRow,
+    incarnation: &'a str,
+) -> Result<[Value<'a>; 5], StoreError> {
+    Ok([
         incarnation.into(),
         read::signed_before(after.next, "a number")?.into(),
         read::signed(after.version, "a version")?.into(),
         (&after.name).into(),
         read::signed(before.version, "a version")?.into(),
-    ];
-    let update =
-        "UPDATE mintage_sequence SET incarnation = ?1, last = ?2, version = ?3 WHERE name = ?4 AND version = ?5";
-    if work.session.run(update, &values).await? != 1 {
+    ])
+}
+
+/// Writes a changed row over the one that was read. The lock alone makes that safe; the version says so once more.
+async fn replace(work: &mut Work, before: &SequenceRow, after: &SequenceRow, incarnation: &str) -> Result<(), Fault> {
+    let values = replacement(before, after, incarnation)?;
+    if work.session.run(REPLACE, &values).await? != 1 {
         return Err(
             corrupt(format!("sequence {} changed while it was locked: restore the database", after.name)).into()
         );

@@ -66,6 +66,14 @@ pub(super) fn text(row: &Row, column: &'static str) -> Result<String, Fault> {
     text.ok_or_else(|| odd(column, "is no text"))
 }
 
+/// A text; `None` for NULL.
+pub(super) fn optional_text(row: &Row, column: &'static str) -> Result<Option<String>, Fault> {
+    match row.cell(column)? {
+        None => Ok(None),
+        Some(_) => text(row, column).map(Some),
+    }
+}
+
 /// A token of 16 bytes, big-endian; `None` for NULL.
 pub(super) fn token(row: &Row, column: &'static str) -> Result<Option<u128>, Fault> {
     match row.cell(column)? {

@@ -23,7 +23,7 @@ pub(super) async fn prepare(session: &mut Session, dialect: Dialect, wait_ms: u6
             Dialect::Postgres => make_postgres(session).await,
             Dialect::MySql => make_mysql(session, wait_ms).await,
         };
-        made.map_err(|fault| may_not_make(fault, dialect))?;
+        made.map_err(|fault| may_not_make(fault, dialect.ddl(), dialect.grants()))?;
     }
     known_version(session).await
 }
@@ -54,20 +54,35 @@ async fn known_version(session: &mut Session) -> Result<(), Fault> {
     }
 }
 
+/// Makes the table of reservations, which only gapless numbers need: it has no part in the version of the schema.
+pub(super) async fn prepare_gapless(session: &mut Session, dialect: Dialect) -> Result<(), Fault> {
+    if is_there(session, dialect, "mintage_reservation").await? {
+        return Ok(());
+    }
+    if dialect == Dialect::Postgres {
+        session.batch(LOCK_POSTGRES).await?;
+    }
+    session.batch(dialect.gapless_ddl()).await.map_err(|fault| may_not_make(fault, dialect.gapless_ddl(), ""))
+}
+
 async fn is_made(session: &mut Session, dialect: Dialect) -> Result<bool, Fault> {
+    is_there(session, dialect, "mintage_schema").await
+}
+
+async fn is_there(session: &mut Session, dialect: Dialect, table: &str) -> Result<bool, Fault> {
     let sql = match dialect {
         // Found where any statement would find it, in whichever schema that is. Not by `to_regclass`, which remembers inside a
         // transaction that there was none before the lock was waited for.
         Dialect::Postgres => {
             "SELECT count(*) AS tables FROM pg_catalog.pg_class \
-             WHERE relname = 'mintage_schema' AND pg_catalog.pg_table_is_visible(oid)"
+             WHERE relname = ?1 AND pg_catalog.pg_table_is_visible(oid)"
         }
         Dialect::MySql => {
             "SELECT count(*) AS tables FROM information_schema.tables \
-             WHERE table_schema = DATABASE() AND table_name = 'mintage_schema'"
+             WHERE table_schema = DATABASE() AND table_name = ?1"
         }
     };
-    let rows = session.fetch(sql, &[]).await?;
+    let rows = session.fetch(sql, &[table.into()]).await?;
     let row = rows.first().ok_or_else(|| Fault::Driver(sqlx::Error::RowNotFound))?;
     Ok(read::integer(row, "tables")? > 0)
 }
@@ -99,15 +114,13 @@ async fn make_mysql(session: &mut Session, wait_ms: u64) -> Result<(), Fault> {
     session.fetch(UNLOCK_MYSQL, &[]).await.map(drop)
 }
 
-fn may_not_make(fault: Fault, dialect: Dialect) -> Fault {
+fn may_not_make(fault: Fault, ddl: &str, grants: &str) -> Fault {
     if !fault.is_forbidden() {
         return fault;
     }
     let error = refused(format!(
-        "the database has no tables of Mintage, and this user may not make them. Have somebody who may run these statements once, \
-         then start again:\n{}\n{}",
-        dialect.ddl(),
-        dialect.grants()
+        "the database lacks tables of Mintage, and this user may not make them. Have somebody who may run these statements once, \
+         then start again:\n{ddl}\n{grants}"
     ));
     match fault {
         Fault::Driver(cause) => error.caused_by(cause).into(),

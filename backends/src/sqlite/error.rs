@@ -4,6 +4,8 @@ use std::path::Path;
 
 use mintage_core::{StoreError, StoreErrorKind};
 
+use crate::gapless::{IN_THE_WAY, NO_TABLES};
+
 /// The result codes of SQLite that need an answer of their own: <https://www.sqlite.org/rescode.html>.
 mod code {
     pub(super) const ERROR: u32 = 1;
@@ -17,6 +19,10 @@ mod code {
     pub(super) const CONSTRAINT: u32 = 19;
     pub(super) const NOTADB: u32 = 26;
 }
+
+/// Why SQLite says "busy" at once to a transaction that has read before, and how to have it wait instead.
+const BEGIN_IMMEDIATE: &str = "With SQLite begin such transactions by `pool.begin_with(\"BEGIN IMMEDIATE\")`: one that reads first \
+                               cannot wait for another writer";
 
 /// A fault of the driver, or a no of the protocol.
 #[derive(Debug)]
@@ -76,6 +82,31 @@ impl Fault {
         match self {
             Self::Said(error) => error,
             Self::Driver(error) => StoreError::new(kind, format!("{}: {what}", path.display())).caused_by(error),
+        }
+    }
+
+    /// What a caller is told in whose transaction it happened.
+    pub(super) fn inside(self) -> StoreError {
+        let (kind, what) = match self.code() {
+            Some(code::BUSY | code::LOCKED) => (StoreErrorKind::Conflict, format!("{IN_THE_WAY}. {BEGIN_IMMEDIATE}")),
+            Some(code::ERROR | code::CONSTRAINT) => (StoreErrorKind::Refused, NO_TABLES.to_owned()),
+            _ => return self.at(Path::new("the database of this transaction")),
+        };
+        match self {
+            Self::Said(error) => error,
+            Self::Driver(error) => StoreError::new(kind, what).caused_by(error),
+        }
+    }
+
+    /// What a caller is told who reads a table that is not ours.
+    pub(super) fn reading(self, path: &Path) -> StoreError {
+        match (self.code(), self) {
+            (Some(code::ERROR), Self::Driver(error)) => {
+                let message =
+                    format!("{}: there is no such table or column: correct what stands behind the #", path.display());
+                StoreError::new(StoreErrorKind::Refused, message).caused_by(error)
+            }
+            (_, fault) => fault.at(path),
         }
     }
 

@@ -8,8 +8,10 @@
 //! so that a call that fails or is cut off closes it, and SQLite takes the open transaction back.
 
 mod candidates;
+pub(crate) mod column;
 mod error;
 mod format;
+mod gapless;
 mod lease;
 mod range;
 mod read;
@@ -198,21 +200,30 @@ impl BackendFactory for SqliteFactory {
         Self::path(&address.url).is_ok_and(|path| address.folder.join(path).exists())
     }
 
+    fn keeps_gapless(&self) -> bool {
+        true
+    }
+
     async fn open(&self, address: &Address) -> Result<Backend, StoreError> {
         let path = address.folder.join(Self::path(&address.url).map_err(refused)?);
         let timeout = Duration::from_millis(address.timeout_ms);
-        Ok(Backend::full(SqliteStore::open(path, address.clock.clone(), timeout).await?))
+        Ok(backend(SqliteStore::open(path, address.clock.clone(), timeout).await?))
     }
 
     async fn open_existing(&self, address: &Address) -> Result<Option<Backend>, StoreError> {
         let path = address.folder.join(Self::path(&address.url).map_err(refused)?);
         let timeout = Duration::from_millis(address.timeout_ms);
-        Ok(SqliteStore::open_existing(path, address.clock.clone(), timeout).await?.map(Backend::full))
+        Ok(SqliteStore::open_existing(path, address.clock.clone(), timeout).await?.map(backend))
     }
 
     fn ddl(&self) -> Option<String> {
         Some(format!("PRAGMA journal_mode = WAL;\n{}", schema::ddl()))
     }
+}
+
+fn backend(store: SqliteStore) -> Backend {
+    let store = Arc::new(store);
+    Backend::shared(&store).with_tokens(store.clone()).with_gapless(store)
 }
 
 fn options(path: &Path) -> SqliteConnectOptions {

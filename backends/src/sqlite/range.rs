@@ -55,6 +55,15 @@ impl RangeStore for SqliteStore {
         .await
     }
 
+    async fn sequence(&self, name: &str) -> Result<Option<SequenceRow>, StoreError> {
+        self.call(async {
+            let mut work = self.begin(READ).await?;
+            let row = sequence_row(&mut work.conn, name).await;
+            work.end(row).await
+        })
+        .await
+    }
+
     async fn sequences(&self) -> Result<Vec<SequenceRow>, StoreError> {
         self.call(async {
             let mut work = self.begin(READ).await?;
@@ -65,7 +74,7 @@ impl RangeStore for SqliteStore {
     }
 }
 
-async fn create(conn: &mut SqliteConnection, sequence: &Sequence) -> Result<(), Fault> {
+pub(super) async fn create(conn: &mut SqliteConnection, sequence: &Sequence) -> Result<(), Fault> {
     let row = protocol::new_sequence(sequence)?;
     sqlx::query("INSERT INTO mintage_sequence (name, last, version) VALUES (?, ?, ?) ON CONFLICT (name) DO NOTHING")
         .bind(&row.name)
@@ -139,7 +148,7 @@ async fn existing(conn: &mut SqliteConnection, sequence: &Sequence) -> Result<Se
     sequence_row(conn, &sequence.name).await?.ok_or_else(|| protocol::lost_sequence(sequence).into())
 }
 
-async fn sequence_row(conn: &mut SqliteConnection, name: &str) -> Result<Option<SequenceRow>, Fault> {
+pub(super) async fn sequence_row(conn: &mut SqliteConnection, name: &str) -> Result<Option<SequenceRow>, Fault> {
     let row = sqlx::query("SELECT name, last, version FROM mintage_sequence WHERE name = ?")
         .bind(name)
         .fetch_optional(conn)
@@ -158,7 +167,11 @@ fn sequence(row: &SqliteRow) -> Result<SequenceRow, Fault> {
 }
 
 /// Writes a changed row over the one that was read. The transaction alone makes that safe; the version says so once more.
-async fn replace(conn: &mut SqliteConnection, before: &SequenceRow, after: &SequenceRow) -> Result<(), Fault> {
+pub(super) async fn replace(
+    conn: &mut SqliteConnection,
+    before: &SequenceRow,
+    after: &SequenceRow,
+) -> Result<(), Fault> {
     let written = sqlx::query("UPDATE mintage_sequence SET last = ?, version = ? WHERE name = ? AND version = ?")
         .bind(read::signed_before(after.next, "a number")?)
         .bind(read::signed(after.version, "a version")?)

@@ -19,6 +19,7 @@ mod new;
 mod postgres;
 mod public;
 mod refusals;
+mod sequences;
 mod stops;
 mod terminal;
 mod tokens;

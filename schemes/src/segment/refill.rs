@@ -5,7 +5,7 @@
 
 use std::{future::poll_fn, num::NonZeroU32, sync::Arc, task::Poll, time::Duration};
 
-use mintage_core::{IdRange, RANGE_END, RangeStore, Sequence, StoreError, StoreErrorKind};
+use mintage_core::{IdRange, RANGE_END, RangeStore, Sequence, StoreError, StoreErrorKind, protocol::raises};
 use tokio::{runtime::Handle, task::JoinHandle, time::timeout};
 
 use super::supply::Supply;
@@ -19,6 +19,10 @@ const RETRY_MS_MAX: u32 = 5_000;
 /// After how long a fetch without an answer is given up. Stores have a shorter limit of their own; this one is for those
 /// that have none, because a fetch that hangs for ever would be the last one.
 const FETCH_MS_MAX: u64 = 30_000;
+
+/// How often a segment that fetches nothing asks whether its sequence was raised: what it holds lies below the floor then. Once a
+/// minute costs a store nothing, and an operator can wait that long.
+const WATCH_MS: u64 = 60_000;
 
 /// Where ranges come from, and what has come so far.
 #[derive(Debug)]
@@ -46,6 +50,12 @@ impl Source {
         self.admit(&range)?;
         self.sequence.floor = range.end;
         Ok(range)
+    }
+
+    /// How often the sequence has been raised; `None` if the store does not say just now.
+    async fn raises(&self) -> Option<u64> {
+        let answer = timeout(Duration::from_millis(FETCH_MS_MAX), self.store.sequence(&self.sequence.name)).await;
+        answer.ok()?.ok()?.map(|row| raises(row.version))
     }
 
     /// Believes no store blindly: a range that was ours before, or is none, must not be spent.
@@ -115,7 +125,10 @@ async fn keep_supplied(watch: Watch, mut source: Source) -> Option<IdRange> {
     let mut failures = 0;
     while !supply.is_closed() {
         if !supply.is_wanting() {
-            supply.wanted().await;
+            let idle = timeout(Duration::from_millis(WATCH_MS), supply.wanted()).await.is_err();
+            if idle && supply.remaining() > 0 {
+                learn_of_raises(supply, &source).await;
+            }
             continue;
         }
         match source.fetch().await {
@@ -134,6 +147,13 @@ async fn keep_supplied(watch: Watch, mut source: Source) -> Option<IdRange> {
         }
     }
     None
+}
+
+/// Drops what is held if the sequence was raised since it was fetched. The next range is fetched as if it had been spent.
+async fn learn_of_raises(supply: &Supply, source: &Source) {
+    if let Some(raises) = source.raises().await.filter(|raises| *raises > supply.raises()) {
+        supply.abandon_below(raises);
+    }
 }
 
 /// Says so if the task ends before the supply is closed, even if it never began: its runtime was shut down, or the store

@@ -9,7 +9,7 @@ use std::sync::{
     atomic::{AtomicU64, Ordering},
 };
 
-use mintage_core::IdRange;
+use mintage_core::{IdRange, protocol::raises};
 
 /// The cursor of a sealed range. Ranges end at 2^63 at most, so it is no number of theirs.
 const SEALED: u64 = u64::MAX;
@@ -97,6 +97,18 @@ impl Run {
     pub(super) fn follow_with(&self, next: Arc<Run>) {
         let first_time = self.successor.set(next).is_ok();
         debug_assert!(first_time, "a range has one successor");
+    }
+
+    /// How often its sequence had been raised when it was cut.
+    pub(super) fn raises(&self) -> u64 {
+        raises(self.span.version)
+    }
+
+    /// Leaves what is not taken as a gap. The range is empty then, as if it had been spent.
+    pub(super) fn abandon(&self) {
+        let leave = |at| (at < self.span.end).then_some(self.span.end);
+        // A sealed range stays sealed.
+        let _ = self.next.fetch_update(Ordering::Relaxed, Ordering::Relaxed, leave);
     }
 
     /// Makes taking impossible and says what nobody has taken. Empty the second time.

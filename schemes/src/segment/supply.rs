@@ -189,10 +189,13 @@ impl Supply {
         }
         let ends = range.end >= RANGE_END;
         let run = Arc::new(Run::new(range, self.refill_at));
+        let raises = run.raises();
         ledger.last.follow_with(Arc::clone(&run));
         ledger.last = run;
         ledger.trouble = None;
         drop(ledger);
+        // After the new range is in its place, so that nobody finds none.
+        self.abandon_below(raises);
         self.demanded.store(false, Ordering::Release);
         self.refills.fetch_add(1, Ordering::Relaxed);
         self.retry_ms.store(TRIP_MS_GUESS, Ordering::Relaxed);
@@ -201,6 +204,21 @@ impl Supply {
         }
         self.changed.notify_waiters();
         Ok(())
+    }
+
+    /// How often the sequence had been raised when the newest range was cut.
+    pub(super) fn raises(&self) -> u64 {
+        self.ledger().last.raises()
+    }
+
+    /// Leaves every range that was cut before the sequence was raised for the `raises`th time: its numbers lie below the floor.
+    pub(super) fn abandon_below(&self, raises: u64) {
+        runs(&self.current.load()).filter(|run| run.raises() < raises).for_each(Run::abandon);
+        loop {
+            let run = self.current.load();
+            let Some(next) = run.successor().filter(|_| run.left() == 0) else { break };
+            self.current.compare_and_swap(&run, Arc::clone(next));
+        }
     }
 
     /// Takes in what a fetch at the start came to. Says whether another is worth while.

@@ -5,7 +5,7 @@ use mintage_core::plugin::Settings;
 use super::{Block, EntityConfig, Known, Reader};
 use crate::{
     config::{
-        SeriesConfig,
+        SeriesConfig, StoreConfig,
         keys::{ENTITY_NAME, SERIES_RANGE_MAX},
         tree::join,
         words,
@@ -33,6 +33,10 @@ impl<'c> Reader<'c> {
         let mut settings = self.settings(block);
         let format = series_format(&mut settings);
         let range = settings.integer("range", 1..=SERIES_RANGE_MAX).unwrap_or(1);
+        let gapless = settings.flag("gapless").unwrap_or(false);
+        if gapless && settings.has("range") {
+            settings.refuse("range", "a gapless series assigns one number at a time: take this line out");
+        }
         let format = format?;
         if u64::try_from(range).unwrap_or(1) > format.n_max() {
             let message = format!("{range} is more than a period has: its numbers end at {}", format.n_max());
@@ -42,10 +46,39 @@ impl<'c> Reader<'c> {
             name: block.name.to_owned(),
             format,
             range: u32::try_from(range).unwrap_or(1),
+            gapless,
             // Empty after a fault, and then nobody sees it.
             store: store.unwrap_or_default(),
             at: block.at,
         })
+    }
+
+    /// Gapless numbers need a store in whose database the owner can begin a transaction.
+    pub(super) fn gapless_fits(&mut self, entities: &[EntityConfig], series: &[SeriesConfig], stores: &[StoreConfig]) {
+        let entities = entities
+            .iter()
+            .filter(|entity| entity.needs.gapless)
+            .map(|entity| ("entities", entity.name.as_str(), entity.store.as_str()));
+        let series =
+            series.iter().filter(|one| one.gapless).map(|one| ("series", one.name.as_str(), one.store.as_str()));
+        let backends = self.catalog.backends();
+        for (section, name, store) in entities.chain(series) {
+            let Some(store) = stores.iter().find(|known| known.name == store) else { continue };
+            let factory = backends.iter().find(|factory| factory.url_scheme() == store.url_scheme());
+            if factory.is_none_or(|factory| factory.keeps_gapless()) {
+                continue;
+            }
+            let able: Vec<&str> =
+                backends.iter().filter(|factory| factory.keeps_gapless()).map(|factory| factory.url_scheme()).collect();
+            let message = format!(
+                "gapless numbers are assigned inside a transaction of yours, and store {} ({}:) has none: keep them in your                  database, by a store of the kind {}",
+                store.name,
+                store.url_scheme(),
+                words::listed(&able)
+            );
+            let at = self.block(section, name).and_then(|block| block.setting("gapless")).map(|setting| setting.at);
+            self.refuse(&join(&join(section, name), "gapless"), at, message);
+        }
     }
 
     /// A series shares its name with no entity, and its counters with none.

@@ -258,7 +258,7 @@ fn unknown_store(scheme: Option<&str>, known: &[&str]) -> String {
 }
 
 /// Whether a URL has a password before its host, or a parameter that looks like one.
-fn holds_password(url: &str) -> bool {
+pub(crate) fn holds_password(url: &str) -> bool {
     let (before_query, query) = url.split_once('?').unwrap_or((url, ""));
     let authority =
         before_query.split_once("//").map_or("", |(_, rest)| rest.split(['/', '#']).next().unwrap_or_default());

@@ -3,7 +3,7 @@
 use std::num::NonZeroU32;
 
 use super::{Trial, join_all, must, must_not};
-use crate::{IdRange, IdempotencyKey, RANGE_END, RangeStore, Sequence, SequenceRow, StoreErrorKind};
+use crate::{IdRange, IdempotencyKey, RANGE_END, RangeStore, Sequence, SequenceRow, StoreErrorKind, protocol::raises};
 
 /// Every law of ranges.
 ///
@@ -16,6 +16,7 @@ pub async fn all(store: &dyn RangeStore, trial: Trial) {
     older_than_the_caller_is_rolled_back(store).await;
     only_an_untouched_tail_is_taken_back(store).await;
     raising_never_lowers(store).await;
+    raising_is_told_by_the_version(store).await;
     a_key_repeats_its_range(store, trial).await;
     a_tail_behind_a_key_is_not_doubled(store).await;
     the_end_is_orderly(store).await;
@@ -167,6 +168,30 @@ pub async fn raising_never_lowers(store: &dyn RangeStore) {
     assert_eq!(take().await, 502, "{LAW}: a refused raise changed the counter");
     must(LAW, store.raise(&sequence, RANGE_END).await);
     must_not(LAW, StoreErrorKind::Spent, store.allocate(&sequence, count(1), None).await);
+}
+
+/// Whoever holds a range learns from any later version that the sequence was raised since, and only then.
+///
+/// # Panics
+/// When not.
+pub async fn raising_is_told_by_the_version(store: &dyn RangeStore) {
+    const LAW: &str = "a raise is told by the version";
+    let sequence = made(LAW, store, "law-raise-told", 1).await;
+    let cut = async || must(LAW, store.allocate(&sequence, count(10), None).await);
+    let before = cut().await;
+    must(LAW, store.raise(&sequence, 5).await);
+    let unmoved = cut().await;
+    assert_eq!(raises(unmoved.version), raises(before.version), "{LAW}: a raise that moved nothing is none");
+    must(LAW, store.raise(&sequence, 1_000).await);
+    let told = must(LAW, store.sequence(&sequence.name).await);
+    let told = told.unwrap_or_else(|| panic!("{LAW}: the sequence is not found by its name"));
+    assert_eq!(told, row(LAW, store, &sequence).await, "{LAW}: found by name as in the list");
+    assert!(raises(told.version) > raises(unmoved.version), "{LAW}: {told:?} after {unmoved:?}");
+    let after = cut().await;
+    assert_eq!(after.start, 1_000, "{LAW}: the next range");
+    assert_eq!(raises(after.version), raises(told.version), "{LAW}: by ranges too");
+    assert!(must(LAW, store.give_back(after).await), "{LAW}: a tail goes back as ever");
+    assert_eq!(must(LAW, store.sequence("law-raise-nobody").await), None, "{LAW}: a sequence that is not there");
 }
 
 /// The same request with the same key gets the same range, at once and later; another key or sequence gets another one.

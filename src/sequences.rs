@@ -1,0 +1,453 @@
+//! The counters behind numbers, for those who look after them: what they stand at, moving them up, taking over the counters of
+//! existing tables, and counting what was never used.
+//!
+//! The invariant: a counter is moved up or left alone. Looking makes no store.
+
+use std::{collections::BTreeMap, path::Path, time::Duration};
+
+use mintage_backends::{Gaps, NumberColumn};
+use mintage_core::{
+    Format, RANGE_END, Reservation, Sequence, SequenceRow, StoreError, StoreErrorKind,
+    plugin::{Backend, Fact},
+};
+
+use crate::{
+    BuildError, Config, Period, RegistryBuilder, Restart,
+    config::{Checked, EntityConfig, SeriesConfig, holds_password},
+    series,
+};
+
+/// How long reading a column may take: the largest of an indexed column comes at once, the gaps of a large table do not.
+const READ_MS_MAX: u64 = 600_000;
+
+/// The counters of a config.
+#[derive(Debug)]
+pub struct Sequences {
+    builder: RegistryBuilder,
+    checked: Checked,
+    backends: BTreeMap<String, Backend>,
+    troubles: Vec<BuildError>,
+}
+
+/// One counter.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SequenceState {
+    /// The store, by its name in the config.
+    pub store: String,
+    /// The sequence's name in the store.
+    pub name: String,
+    /// Whose numbers it counts.
+    pub owner: SequenceOwner,
+    /// Where the config has it begin; `None` where the config does not know it.
+    pub start: Option<u64>,
+    /// The next number; `None` where it was never used.
+    pub next: Option<u64>,
+    /// How often it was raised.
+    pub raises: u64,
+}
+
+/// Whose numbers a sequence counts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SequenceOwner {
+    /// An entity's.
+    Entity(String),
+    /// Those of one period of a series.
+    Series(String),
+    /// Nobody's in this config.
+    Nobody,
+}
+
+/// Why a counter was not found or not moved.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SequenceError {
+    /// There is none of that name.
+    #[error(
+        "no sequence {name:?} (known: {known}): write an entity, SERIES/PERIOD, or a name that `mintage sequences list` shows"
+    )]
+    Unknown {
+        /// The name asked for.
+        name: String,
+        /// Those there are.
+        known: String,
+    },
+    /// A series has one for each period.
+    #[error("series {series} counts each {each} for itself: name the period, such as {series}/{example}")]
+    Periods {
+        /// The series.
+        series: String,
+        /// Day, month or year.
+        each: &'static str,
+        /// How a period is written.
+        example: String,
+    },
+    /// The entity's scheme counts nothing.
+    #[error("entity {entity} uses {scheme}, which has no counter")]
+    NoCounter {
+        /// The entity.
+        entity: String,
+        /// Its scheme.
+        scheme: String,
+    },
+    /// Several stores have one.
+    #[error(
+        "sequence {name} is in several stores ({stores}) and none of them is this config's choice for it: name the store"
+    )]
+    Ambiguous {
+        /// The sequence.
+        name: String,
+        /// The stores.
+        stores: String,
+    },
+    /// A store said no.
+    #[error(transparent)]
+    Build(#[from] BuildError),
+    /// The column of a table cannot be read.
+    #[error(transparent)]
+    Column(StoreError),
+    /// The column's place is written wrongly.
+    #[error("{0}")]
+    Place(String),
+}
+
+/// What of a sequence's numbers is not in a table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Unused {
+    /// The numbers looked at: from the first to one before the next.
+    pub from: u64,
+    /// One past the last number looked at.
+    pub to: u64,
+    /// What no row has.
+    pub gaps: Gaps,
+    /// The audit of what was reserved, where the numbers are gapless.
+    pub reservations: Vec<Reservation>,
+}
+
+impl RegistryBuilder {
+    /// The counters of a config, in the stores that exist already.
+    ///
+    /// # Errors
+    /// [`BuildError::Config`]. A store that cannot be opened is passed over and reported by [`Sequences::troubles`].
+    pub async fn sequences(self, config: &Config) -> Result<Sequences, BuildError> {
+        let checked = self.check(config)?;
+        let mut found = Sequences { builder: self, checked, backends: BTreeMap::new(), troubles: Vec::new() };
+        let stores: Vec<String> = found.checked.stores.iter().map(|store| store.name.clone()).collect();
+        for store in stores {
+            match found.builder.open_existing(&found.checked, &store).await {
+                Ok(Some(backend)) => {
+                    found.backends.insert(store, backend);
+                }
+                Ok(None) => {}
+                Err(error) => found.troubles.push(error),
+            }
+        }
+        Ok(found)
+    }
+
+    /// Reads where a column of numbers is: `URL#TABLE.COLUMN`, with `[NAME=VALUE]` behind it for the rows that count. In place of
+    /// the URL `env:VARIABLE` names the variable that holds it.
+    ///
+    /// # Errors
+    /// [`SequenceError::Place`] says what to write, and repeats no URL.
+    pub fn column(&self, text: &str, folder: &Path) -> Result<NumberColumn, SequenceError> {
+        let place = |told: String| SequenceError::Place(told);
+        let Some(rest) = text.strip_prefix("env:") else {
+            if holds_password(text.split('#').next().unwrap_or_default()) {
+                let told = "a password among the arguments is seen by other users and kept by the shell: put the URL into an \
+                            environment variable and write env:VARIABLE#TABLE.COLUMN";
+                return Err(place(told.to_owned()));
+            }
+            return NumberColumn::parse(text, folder).map_err(place);
+        };
+        let (variable, names) =
+            rest.split_once('#').ok_or_else(|| place("write env:VARIABLE#TABLE.COLUMN".to_owned()))?;
+        let url = self.environment_shared().value(variable);
+        let url = url.ok_or_else(|| place(format!("the environment variable {variable} is not set")))?;
+        NumberColumn::parse(&format!("{url}#{names}"), folder).map_err(place)
+    }
+}
+
+impl Sequences {
+    /// Stores that could not be asked.
+    pub fn troubles(&self) -> &[BuildError] {
+        &self.troubles
+    }
+
+    /// The folder of the config: where relative paths begin.
+    pub fn folder(&self) -> &Path {
+        &self.checked.folder
+    }
+
+    /// For [`RegistryBuilder::column`].
+    pub fn builder(&self) -> &RegistryBuilder {
+        &self.builder
+    }
+
+    /// Every counter: those of the config's entities, used or not, and what else is in its stores. By store and name.
+    ///
+    /// # Errors
+    /// [`BuildError::Store`].
+    pub async fn list(&self) -> Result<Vec<SequenceState>, BuildError> {
+        let mut found = BTreeMap::new();
+        for store in self.backends.keys() {
+            for row in self.rows(store).await? {
+                let (owner, start) = self.owner(store, &row.name);
+                found.insert((store.clone(), row.name.clone()), state(store, row, owner, start));
+            }
+        }
+        for entity in &self.checked.entities {
+            if let Some(sequence) = &entity.needs.sequence {
+                let key = (entity.store.clone(), sequence.name.clone());
+                found.entry(key).or_insert_with(|| unused(entity, sequence));
+            }
+        }
+        Ok(found.into_values().collect())
+    }
+
+    /// One counter: of an entity, as `SERIES/PERIOD`, or by its name in a store.
+    ///
+    /// # Errors
+    /// [`SequenceError`].
+    pub async fn find(&self, name: &str, store: Option<&str>) -> Result<SequenceState, SequenceError> {
+        let all = self.list().await?;
+        let mut places = self.named(name)?.into_iter();
+        if let Some((at, sequence, owner)) = places.next() {
+            let known = all.iter().find(|one| one.store == at && one.name == sequence.name).cloned();
+            return Ok(known.unwrap_or(SequenceState {
+                store: at,
+                start: Some(sequence.start),
+                name: sequence.name,
+                owner,
+                next: None,
+                raises: 0,
+            }));
+        }
+        let mut fits = all.iter().filter(|one| one.name == name && store.is_none_or(|store| one.store == store));
+        match (fits.next(), fits.next()) {
+            (Some(one), None) => Ok(one.clone()),
+            (Some(_), Some(_)) => {
+                let stores = all.iter().filter(|one| one.name == name).map(|one| one.store.as_str());
+                Err(SequenceError::Ambiguous { name: name.to_owned(), stores: stores.collect::<Vec<_>>().join(", ") })
+            }
+            (None, _) => {
+                let entities = self.checked.entities.iter().filter(|entity| entity.needs.sequence.is_some());
+                let known = entities.map(|entity| &entity.name).chain(self.checked.series.iter().map(|one| &one.name));
+                let known = known.map(String::as_str).collect::<Vec<_>>().join(", ");
+                Err(SequenceError::Unknown { name: name.to_owned(), known })
+            }
+        }
+    }
+
+    /// Moves a counter up, so that the next number is `floor` at least; makes it there where it was never used. Never lowers it.
+    ///
+    /// Processes that run learn of it with their next trip to the store, or within a minute; until then they may go on with what
+    /// they hold, two ranges at most.
+    ///
+    /// # Errors
+    /// [`BuildError::Store`]: `Refused` above 2^63.
+    pub async fn raise(&mut self, which: &SequenceState, floor: u64) -> Result<SequenceState, BuildError> {
+        let store = &which.store;
+        let failed = |source| BuildError::Store { store: store.clone(), source };
+        if !self.backends.contains_key(store) {
+            let backend = self.builder.open_store(&self.checked, store).await?;
+            self.backends.insert(store.clone(), backend);
+        }
+        let backend = self.backends.get(store).cloned().unwrap_or_default();
+        let ranges = backend.ranges.ok_or_else(|| failed(keeps_no_ranges()))?;
+        if floor > RANGE_END {
+            let message = format!("sequence {}: {floor} is above 9223372036854775807", which.name);
+            return Err(failed(StoreError::new(StoreErrorKind::Refused, message)));
+        }
+        // Made where it is to stand, so that nobody gets a number from below in between.
+        let first = floor.max(which.start.unwrap_or_default()).min(RANGE_END - 1);
+        let sequence = Sequence::new(which.name.clone(), first);
+        if which.next.is_none() {
+            ranges.create(&sequence).await.map_err(failed)?;
+            if let (SequenceOwner::Series(_), Some(formats)) = (&which.owner, backend.formats) {
+                let record = Format::of("segment").with("sequence", &which.name);
+                formats.pin(&series::record_name(&which.name), &record).await.map_err(failed)?;
+            }
+        }
+        ranges.raise(&sequence, floor).await.map_err(failed)?;
+        let row = ranges.sequence(&which.name).await.map_err(failed)?;
+        let row = row.ok_or_else(|| failed(mintage_core::protocol::lost_sequence(&sequence)))?;
+        Ok(state(store, row, which.owner.clone(), which.start))
+    }
+
+    /// Which numbers below the next one no row of `column` has.
+    ///
+    /// A number that a running process holds looks like a gap until it is used or given back.
+    ///
+    /// # Errors
+    /// [`SequenceError::Column`].
+    pub async fn unused(
+        &self,
+        which: &SequenceState,
+        column: &NumberColumn,
+        runs_max: u32,
+    ) -> Result<Unused, SequenceError> {
+        let from = which.start.unwrap_or_default();
+        let to = which.next.unwrap_or(from).max(from);
+        let gaps = column.gaps(from, to, runs_max, Duration::from_millis(READ_MS_MAX)).await;
+        let gaps = gaps.map_err(SequenceError::Column)?;
+        Ok(Unused { from, to, gaps, reservations: self.reservations(which).await? })
+    }
+
+    /// The audit of what was reserved of a gapless counter; nothing of others.
+    ///
+    /// # Errors
+    /// [`BuildError::Store`].
+    pub async fn reservations(&self, which: &SequenceState) -> Result<Vec<Reservation>, BuildError> {
+        let gapless = match &which.owner {
+            SequenceOwner::Entity(name) => self.checked.entity(name).is_some_and(|entity| entity.needs.gapless),
+            SequenceOwner::Series(name) => self.checked.series(name).is_some_and(|series| series.gapless),
+            SequenceOwner::Nobody => false,
+        };
+        let kept = self.backends.get(&which.store).and_then(|backend| backend.gapless.as_ref());
+        let (true, Some(kept)) = (gapless, kept) else { return Ok(Vec::new()) };
+        let failed = |source| BuildError::Store { store: which.store.clone(), source };
+        kept.prepare().await.map_err(failed)?;
+        let mut found = kept.reservations(&which.name).await.map_err(failed)?;
+        found.retain(|one| one.sequence == which.name);
+        Ok(found)
+    }
+
+    /// The largest number in use in a column.
+    ///
+    /// # Errors
+    /// [`SequenceError::Column`].
+    pub async fn largest(&self, column: &NumberColumn) -> Result<Option<u64>, SequenceError> {
+        column.largest(Duration::from_millis(READ_MS_MAX)).await.map_err(SequenceError::Column)
+    }
+
+    async fn rows(&self, store: &str) -> Result<Vec<SequenceRow>, BuildError> {
+        let Some(ranges) = self.backends.get(store).and_then(|backend| backend.ranges.as_ref()) else {
+            return Ok(Vec::new());
+        };
+        ranges.sequences().await.map_err(|source| BuildError::Store { store: store.to_owned(), source })
+    }
+
+    fn owner(&self, store: &str, sequence: &str) -> (SequenceOwner, Option<u64>) {
+        let of = |entity: &&EntityConfig| {
+            entity.store == store && entity.needs.sequence.as_ref().is_some_and(|known| known.name == sequence)
+        };
+        if let Some(entity) = self.checked.entities.iter().find(of) {
+            let start = entity.needs.sequence.as_ref().map(|known| known.start);
+            return (SequenceOwner::Entity(entity.name.clone()), start);
+        }
+        let of = |series: &&SeriesConfig| {
+            series.store == store && sequence.starts_with(&series::sequence_prefix(&series.name))
+        };
+        match self.checked.series.iter().find(of) {
+            Some(series) => (SequenceOwner::Series(series.name.clone()), Some(series.format.start)),
+            None => (SequenceOwner::Nobody, None),
+        }
+    }
+
+    /// The counter that the config means by a name: an entity, or a period of a series.
+    fn named(&self, name: &str) -> Result<Option<(String, Sequence, SequenceOwner)>, SequenceError> {
+        if let Some(entity) = self.checked.entity(name) {
+            let sequence = entity
+                .needs
+                .sequence
+                .clone()
+                .ok_or_else(|| SequenceError::NoCounter { entity: name.to_owned(), scheme: entity.scheme.clone() })?;
+            return Ok(Some((entity.store.clone(), sequence, SequenceOwner::Entity(name.to_owned()))));
+        }
+        let (series, period) = name.split_once('/').map_or((name, None), |(series, period)| (series, Some(period)));
+        let Some(series) = self.checked.series(series) else { return Ok(None) };
+        let restart = series.format.restart;
+        let period = match period {
+            None if restart == Restart::Never => Some(Period::All),
+            None => None,
+            Some(text) => restart.period_named(text),
+        };
+        let period = period.ok_or_else(|| SequenceError::Periods {
+            series: series.name.clone(),
+            each: restart.name(),
+            example: restart.example().to_owned(),
+        })?;
+        let sequence = Sequence::new(format!("{}{period}", series::sequence_prefix(&series.name)), series.format.start);
+        Ok(Some((series.store.clone(), sequence, SequenceOwner::Series(series.name.clone()))))
+    }
+}
+
+impl RegistryBuilder {
+    /// What the live counters say of public numbers: how full each domain is, with a warning above its `max_fill`. Stores that
+    /// are no SQL database or file are not asked, and none is made.
+    pub async fn fills(&self, checked: &Checked) -> Vec<(String, Result<Fact, BuildError>)> {
+        let mut told = Vec::new();
+        for entity in &checked.entities {
+            let (Some(form), Some(sequence)) = (&entity.public, &entity.needs.sequence) else { continue };
+            if form.fill(sequence.start).is_none() {
+                continue;
+            }
+            match self.next_of(checked, entity, sequence).await {
+                Ok(Some(next)) => {
+                    let Some(last) = next.checked_sub(1).filter(|last| *last >= sequence.start) else { continue };
+                    told.push((entity.name.clone(), Ok(fill(form, last))));
+                }
+                Ok(None) => {}
+                Err(error) => told.push((entity.name.clone(), Err(error))),
+            }
+        }
+        told
+    }
+
+    /// The next number of an entity, if its store is there and can be asked without making anything.
+    async fn next_of(
+        &self,
+        checked: &Checked,
+        entity: &EntityConfig,
+        sequence: &Sequence,
+    ) -> Result<Option<u64>, BuildError> {
+        let Some(backend) = self.open_existing(checked, &entity.store).await? else { return Ok(None) };
+        let Some(ranges) = backend.ranges else { return Ok(None) };
+        let row = ranges.sequence(&sequence.name).await;
+        let row = row.map_err(|source| BuildError::Store { store: entity.store.clone(), source })?;
+        Ok(row.map(|row| row.next))
+    }
+}
+
+fn fill(form: &crate::public::PublicForm, last: u64) -> Fact {
+    let Some(fill) = form.fill(last) else {
+        let told = format!("id {last} lies outside every stage: it has no public number. Add a stage");
+        return Fact::new("public fill", told).warn();
+    };
+    let share = fill.ratio() * 100.0;
+    let told = format!("{} of {} public numbers are used, {share:.3} %", fill.used, fill.room);
+    if form.is_too_full(fill) {
+        let told = format!("{told}, more than `max_fill`: a guess finds one too easily. Add a stage with more digits");
+        return Fact::new("public fill", told).warn();
+    }
+    Fact::new("public fill", told)
+}
+
+fn state(store: &str, row: SequenceRow, owner: SequenceOwner, start: Option<u64>) -> SequenceState {
+    SequenceState {
+        store: store.to_owned(),
+        name: row.name,
+        owner,
+        start,
+        next: Some(row.next),
+        raises: mintage_core::protocol::raises(row.version),
+    }
+}
+
+fn unused(entity: &EntityConfig, sequence: &Sequence) -> SequenceState {
+    SequenceState {
+        store: entity.store.clone(),
+        name: sequence.name.clone(),
+        owner: SequenceOwner::Entity(entity.name.clone()),
+        start: Some(sequence.start),
+        next: None,
+        raises: 0,
+    }
+}
+
+fn keeps_no_ranges() -> StoreError {
+    StoreError::new(StoreErrorKind::Refused, "it does not keep ranges: choose another store for this")
+}

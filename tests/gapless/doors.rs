@@ -1,0 +1,130 @@
+//! The wrong config, the wrong database, the wrong moment.
+
+use mintage::{
+    Config, GaplessError, Registry, SeriesError,
+    core::{MintError, StoreErrorKind},
+};
+
+use crate::{
+    BEFORE_MIDNIGHT, SERIES, at,
+    banks::{Bank, OnMariaDb, OnPostgres, OnSqlite},
+    config, kind_of, on_all, process,
+};
+
+on_all!(another_database_is_refused, a_lost_life_of_the_server_stops_it, next_without_a_transaction_is_refused);
+
+/// A database without tables, and one whose tables know nothing of the series.
+async fn another_database_is_refused<B: Bank>() {
+    let (Some(bank), Some(other)) = (B::open().await, B::open().await) else { return };
+    let registry = process(&bank, SERIES, &at(BEFORE_MIDNIGHT)).await;
+    let invoices = registry.series("invoices").unwrap();
+    let told = async || {
+        let mut tx = other.begin().await;
+        let error = invoices.next_in(&mut tx).await.unwrap_err();
+        assert_eq!(kind_of(&error), Some(StoreErrorKind::Refused), "{error:?}");
+        std::error::Error::source(&error).unwrap().to_string()
+    };
+    assert!(told().await.contains("no tables of Mintage"));
+    let elsewhere = "[series.returns]\nformat = \"{n}\"\ngapless = true\n";
+    process(&other, elsewhere, &at(BEFORE_MIDNIGHT)).await.close().await.unwrap();
+    assert!(
+        told().await.contains("begin the transaction in the database")
+            || told().await.contains("Begin the transaction")
+    );
+    registry.close().await.unwrap();
+}
+
+/// As after a failover: what was committed last may be forgotten, and a number on paper must not come twice.
+async fn a_lost_life_of_the_server_stops_it<B: Bank>() {
+    let Some(bank) = B::open().await else { return };
+    if bank.url().starts_with("sqlite:") {
+        return;
+    }
+    let registry = process(&bank, SERIES, &at(BEFORE_MIDNIGHT)).await;
+    let invoices = registry.series("invoices").unwrap();
+    let mut tx = bank.begin().await;
+    invoices.next_in(&mut tx).await.unwrap();
+    tx.commit().await.unwrap();
+    bank.sql("UPDATE mintage_sequence SET incarnation = 'another'").await;
+    let mut tx = bank.begin().await;
+    let error = invoices.next_in(&mut tx).await.unwrap_err();
+    assert_eq!(kind_of(&error), Some(StoreErrorKind::RolledBack), "{error:?}");
+    registry.close().await.unwrap();
+}
+
+async fn next_without_a_transaction_is_refused<B: Bank>() {
+    let Some(bank) = B::open().await else { return };
+    let plain = "[series.plain]\nformat = \"{n}\"\n";
+    let registry = process(&bank, &format!("{SERIES}{plain}"), &at(BEFORE_MIDNIGHT)).await;
+    let (invoices, plain) = (registry.series("invoices").unwrap(), registry.series("plain").unwrap());
+    assert!(matches!(invoices.next().await.unwrap_err(), SeriesError::Gapless { .. }));
+    let mut tx = bank.begin().await;
+    let error = plain.next_in(&mut tx).await.unwrap_err();
+    assert!(
+        matches!(error, GaplessError::NotGapless { .. }) && error.to_string().contains("gapless = true"),
+        "{error}"
+    );
+    registry.close().await.unwrap();
+    let error = invoices.next_in(&mut tx).await.unwrap_err();
+    assert!(matches!(&error, GaplessError::Ready(error) if error.kind() == MintError::Closed), "{error:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_transaction_of_another_kind_is_refused() {
+    let (Some(small), Some(large), Some(other)) =
+        (OnSqlite::open().await, OnPostgres::open().await, OnMariaDb::open().await)
+    else {
+        return;
+    };
+    let registry = process(&large, SERIES, &at(BEFORE_MIDNIGHT)).await;
+    let invoices = registry.series("invoices").unwrap();
+    let mut tx = small.begin().await;
+    let error = invoices.next_in(&mut tx).await.unwrap_err();
+    assert!(matches!(error, GaplessError::OtherDatabase { .. }), "{error:?}");
+    assert!(error.to_string().contains("counts in store main, a postgres: database"), "{error}");
+    let mut tx = other.begin().await;
+    assert!(invoices.next_in(&mut tx).await.unwrap_err().to_string().contains("one of mysql: or mariadb:"));
+    registry.close().await.unwrap();
+}
+
+/// SQLite's own: a transaction that has read cannot wait for a writer.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_reader_that_comes_too_late_is_told_to_run_again() {
+    let Some(bank) = OnSqlite::open().await else { return };
+    let registry = process(&bank, SERIES, &at(BEFORE_MIDNIGHT)).await;
+    let invoices = registry.series("invoices").unwrap();
+    let mut late = bank.begin().await;
+    let _: i64 = sqlx::query_scalar("SELECT count(*) FROM invoices").fetch_one(&mut *late).await.unwrap();
+    let mut first = bank.begin().await;
+    invoices.next_in(&mut first).await.unwrap();
+    first.commit().await.unwrap();
+    let error = invoices.next_in(&mut late).await.unwrap_err();
+    assert!(error.runs_again(), "{error:?}");
+    assert!(std::error::Error::source(&error).unwrap().to_string().contains("BEGIN IMMEDIATE"), "{error:?}");
+    registry.close().await.unwrap();
+}
+
+#[test]
+fn stores_without_transactions_are_refused_by_name() {
+    let check = |url: &str, tables: &str| {
+        let config = Config::parse(&config(url, tables), "mintage.toml").unwrap();
+        Registry::builder().builtins().check(&config).map_err(|errors| errors.to_string())
+    };
+    let entity = "[entities.receipts]\nscheme = \"segment\"\ngapless = true\n";
+    for url in ["memory:", "file:ids", "redis://localhost:1", "etcd://localhost:1/x"] {
+        let told = check(url, SERIES).unwrap_err();
+        assert!(told.starts_with("mintage.toml:5:1 series.invoices.gapless: gapless numbers are assigned"), "{told}");
+        assert!(told.contains("mariadb") && told.contains("sqlite") && !told.contains("memory,"), "{told}");
+        let told = check(url, entity).unwrap_err();
+        assert!(told.starts_with("mintage.toml:4:1 entities.receipts.gapless: gapless"), "{told}");
+    }
+    for url in ["sqlite:ids.db", "postgres://me@localhost/x", "mariadb://me@localhost/x"] {
+        assert!(check(url, SERIES).is_ok() && check(url, entity).is_ok(), "{url}");
+    }
+    let told = check("sqlite:ids.db", &format!("{SERIES}range = 5\n")).unwrap_err();
+    assert!(told.contains("series.invoices.range: a gapless series assigns one number at a time"), "{told}");
+    let told = check("sqlite:ids.db", &format!("{entity}range = 5\nrefill_at = 0.5\n")).unwrap_err();
+    assert_eq!(told.lines().count(), 2, "{told}");
+    // Off is off.
+    assert!(check("memory:", &SERIES.replace("gapless = true", "gapless = false")).is_ok());
+}
