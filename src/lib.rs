@@ -25,7 +25,7 @@ pub use config::{Config, ConfigErrors, Environment};
 pub use id::{Entity, Id, Kind, kind, raw};
 pub use inspect::{Candidate, Inspection, Inspector, role_name};
 pub use keeper::LeaseHealth;
-pub use minter::{AcceptError, AnyMinter, Minter};
+pub use minter::{AcceptError, AnyMinter, IdRun, Minter};
 pub use public_id::PublicId;
 pub use redraw::{RedrawError, insert_or_redraw};
 pub use registry::{BuildError, MinterError, Registry, RegistryBuilder};

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use mintage_core::{
-    Clock, Grant, WorkerPool,
+    AnyId, Clock, Grant, WorkerPool,
     plugin::{Address, Backend},
 };
 
@@ -93,7 +93,7 @@ impl Witness {
                 (Some(worker), Some(at_ms)) => self.grants(entity, worker, at_ms).await,
                 _ => Vec::new(),
             };
-            let next = self.next_number(entity).await;
+            let next = self.next_number(entity, candidate.id).await;
             inspection.corroborate(index, grants, next);
         }
         inspection.rank();
@@ -134,9 +134,19 @@ impl Witness {
         grants.into_iter().filter(|grant| u64::from(grant.worker) == worker).collect()
     }
 
-    async fn next_number(&self, entity: &EntityConfig) -> Option<u64> {
+    /// Where the counter stands in the store that gives numbers such as `id`.
+    async fn next_number(&self, entity: &EntityConfig, id: AnyId) -> Option<u64> {
         let sequence = entity.needs.sequence.as_ref()?;
-        let ranges = self.backends.get(&entity.store)?.ranges.as_ref()?;
+        let stores = entity.range_stores();
+        let store = match id {
+            // Of several stores the first gives 1, the second 2, and so on.
+            AnyId::Int(number) => {
+                let count = u64::try_from(stores.len()).ok()?;
+                *stores.get(usize::try_from((number % count + count - 1) % count).ok()?)?
+            }
+            _ => stores.first()?,
+        };
+        let ranges = self.backends.get(store)?.ranges.as_ref()?;
         let rows = ranges.sequences().await.ok()?;
         rows.into_iter().find(|row| row.name == sequence.name).map(|row| row.next)
     }

@@ -5,10 +5,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use mintage_core::plugin::{Catalog, Place, Problem, SchemeFactory, Setting, Settings, Value};
+use mintage_core::plugin::{Catalog, Place, Problem, SchemeFactory, Setting, Settings, Share, Value};
 
 use super::{
-    Checked, Config, ConfigErrors, EntityConfig, Environment, KeyConfig, Problems,
+    Checked, Config, ConfigErrors, EntityConfig, Environment, KeyConfig, Problems, StoreConfig,
     keys::{BEARER, ENTITY_NAME, Grammar, NAME, REALM},
     offer::Offer,
     shape::Shape,
@@ -90,13 +90,15 @@ impl<'c> Reader<'c> {
         let tokens = self.tokens(&known, &entities);
         let regions = self.regions();
         let pools = self.pools(&known, &entities, &regions);
+        let stores: Vec<StoreConfig> = stores.iter().filter_map(|block| self.store(block)).collect();
+        self.share_places(&entities, &stores);
         Checked {
             folder: self.config.folder.clone(),
             realm,
             series,
             pools,
             regions: regions.into_iter().map(|(name, region)| (name.to_owned(), region)).collect(),
-            stores: stores.iter().filter_map(|block| self.store(block)).collect(),
+            stores,
             keys,
             entities,
             tokens,
@@ -136,7 +138,9 @@ impl<'c> Reader<'c> {
     }
 
     fn entity(&mut self, block: &Block<'c>, known: &Known<'c>) -> Option<EntityConfig> {
-        let store = self.store_of(block, known);
+        // An entity that shares its numbers out names its stores otherwise.
+        let is_shared = block.setting("stores").is_some() && block.setting("store").is_none();
+        let store = if is_shared { None } else { self.store_of(block, known) };
         let factory = self.scheme(block)?;
         let mut settings = self.settings(block);
         let refusals = settings.refusals();
@@ -146,11 +150,13 @@ impl<'c> Reader<'c> {
                 .refuse("", format!("the scheme {} cannot use these settings and does not say why", factory.name()));
         }
         let plan = plan?;
+        let needs = plan.needs();
+        let store = if needs.shares.is_empty() { store } else { self.shares(block, &needs.shares, known) };
         let public = self.public(block, plan.as_ref(), known);
         Some(EntityConfig {
             name: block.name.to_owned(),
             scheme: factory.name().to_owned(),
-            needs: plan.needs(),
+            needs,
             plan,
             // Empty after a fault, and then nobody sees it.
             store: store.unwrap_or_default(),
@@ -158,6 +164,31 @@ impl<'c> Reader<'c> {
             public_is_written: block.setting("public").is_some(),
             at: block.at,
         })
+    }
+
+    /// The first of the stores that share an entity's numbers, if all of them are there.
+    fn shares(&mut self, block: &Block<'c>, shares: &[Share], known: &Known<'c>) -> Option<String> {
+        let path = join(&block.path, "stores");
+        let mut all = Vec::new();
+        for share in shares {
+            all.push(self.known_name("store", &share.store, &known.stores, &path, share.at.unwrap_or(block.at)));
+        }
+        all.into_iter().collect::<Option<Vec<_>>>()?.into_iter().next()
+    }
+
+    /// Two names of one store would give one share of the numbers twice.
+    fn share_places(&mut self, entities: &[EntityConfig], stores: &[StoreConfig]) {
+        for entity in entities {
+            let mut urls: BTreeMap<&str, &str> = BTreeMap::new();
+            for share in &entity.needs.shares {
+                let Some(store) = stores.iter().find(|store| store.name == share.store) else { continue };
+                if let Some(other) = urls.insert(&store.url, &store.name) {
+                    let message =
+                        format!("{other} and {} are the same store: both would give the same numbers", store.name);
+                    self.refuse(&join(&join("entities", &entity.name), "stores"), share.at, message);
+                }
+            }
+        }
     }
 
     fn scheme(&mut self, block: &Block<'c>) -> Option<&'c dyn SchemeFactory> {
@@ -181,14 +212,15 @@ impl<'c> Reader<'c> {
         let mut owners: BTreeMap<(&str, String), &str> = BTreeMap::new();
         for entity in entities {
             let Some(sequence) = entity.needs.sequence.as_ref().filter(|_| !entity.store.is_empty()) else { continue };
-            let Some(owner) = owners.get(&(entity.store.as_str(), sequence.name.clone())) else {
-                owners.insert((&entity.store, sequence.name.clone()), &entity.name);
+            let stores = entity.range_stores();
+            let taken = stores.iter().find_map(|store| Some((store, owners.get(&(*store, sequence.name.clone()))?)));
+            let Some((store, owner)) = taken else {
+                owners.extend(stores.into_iter().map(|store| ((store, sequence.name.clone()), entity.name.as_str())));
                 continue;
             };
             let message = format!(
-                "{} in store {} is the sequence of entity {owner} already: give this entity a sequence of its own",
+                "{} in store {store} is the sequence of entity {owner} already: give this entity a sequence of its own",
                 words::quoted(&sequence.name),
-                entity.store,
             );
             let path = join("entities", &entity.name);
             let named = self.block("entities", &entity.name).and_then(|block| block.setting("sequence"));
