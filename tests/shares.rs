@@ -2,13 +2,11 @@
 #![cfg(unix)]
 #![expect(clippy::unwrap_used, reason = "tests")]
 
-use std::{
-    collections::BTreeSet,
-    time::{Duration, Instant},
-};
+use std::{collections::BTreeSet, time::Duration};
 
 use mintage::{Config, Minter, Registry, entity};
 use mintage_servers_for_tests::{MariaDb, Postgres, Server};
+use tokio::time::Instant;
 
 entity!(Ticket: Int = "tickets");
 

@@ -308,7 +308,7 @@ impl Drop for Segment {
     fn drop(&mut self) {
         if self.birth.forked() {
             // The task and the store's connections are the parent's: touch neither.
-            std::mem::forget(self.refill.get_mut().take());
+            std::mem::forget((self.refill.get_mut().take(), Arc::clone(&self.lanes)));
         }
     }
 }

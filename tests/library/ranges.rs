@@ -425,6 +425,15 @@ fn two_entities_on_one_shared_sequence_are_refused() {
 }
 
 #[test]
+fn a_series_keeps_apart_from_every_store_of_an_entity() {
+    let text = "version = 1\n[entities.orders]\nscheme = \"segment\"\nstores = [\"a\", \"b\"]\nsequence = \"bills/x\"\n\
+                [series.bills]\nformat = \"{n}\"\nstore = \"b\"\n\
+                [stores.a]\nurl = \"memory:\"\n[stores.b]\nurl = \"sqlite:b.db\"\n";
+    let errors = Registry::builder().builtins().check(&Config::parse(text, "mintage.toml").unwrap()).unwrap_err();
+    assert!(errors.to_string().contains("the sequence of entity orders begins with bills/"), "{errors}");
+}
+
+#[test]
 fn the_facts_say_what_the_numbers_mean() {
     let facts = |keys: &str| {
         let checked = check(keys).unwrap();

@@ -14,7 +14,7 @@ use std::{
 };
 
 use mintage_core::{IdRange, IdempotencyKey, RANGE_END, RangeStore, Sequence, StoreError, StoreErrorKind, StoreHealth};
-use tokio::time::{Instant, timeout};
+use tokio::time::timeout;
 
 use super::SegmentFault;
 
@@ -120,7 +120,7 @@ pub(super) struct Open {
 #[derive(Debug, Default)]
 struct State {
     trouble: Option<Arc<StoreError>>,
-    rests_until: Option<Instant>,
+    rests_until: Option<tokio::time::Instant>,
 }
 
 impl Lanes {
