@@ -140,8 +140,6 @@ impl Drop for Run {
 
 #[cfg(test)]
 mod tests {
-    #![expect(clippy::unwrap_used, reason = "tests")]
-
     use super::*;
 
     fn run(start: u64, end: u64, refill_at: f64) -> Run {

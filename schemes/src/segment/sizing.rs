@@ -80,8 +80,6 @@ impl Sizing {
 
 #[cfg(test)]
 mod tests {
-    #![expect(clippy::unwrap_used, reason = "tests")]
-
     use std::num::NonZeroU32;
 
     use super::*;
