@@ -40,6 +40,7 @@ pub use model::{
 pub use problems::{ConfigErrors, Problems};
 pub(crate) use reader::stores::holds_password;
 pub use schema::schema;
+pub(crate) use words::duration;
 
 /// Largest config file, in bytes: 1 MiB. Thousands of entities fit; a log file named by mistake does not.
 const FILE_BYTES_MAX: usize = 1 << 20;

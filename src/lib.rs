@@ -36,7 +36,7 @@ pub use inspect::{Candidate, Inspection, Inspector, role_name};
 pub use keeper::LeaseHealth;
 #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
 pub use mintage_backends::{Gaps, NumberColumn};
-pub use minter::{AcceptError, AnyMinter, Minter};
+pub use minter::{AcceptError, AnyMinter, IdRun, Minter};
 pub use operator::{Operator, Stood};
 pub use public_id::PublicId;
 pub use redraw::{RedrawError, insert_or_redraw};

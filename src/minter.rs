@@ -1,8 +1,10 @@
 //! Minters: what an application holds, one per entity.
 
-use std::{fmt, marker::PhantomData, sync::Arc};
+use std::{fmt, iter::FusedIterator, marker::PhantomData, num::NonZeroU32, sync::Arc};
 
-use mintage_core::{Anatomy, AnyId, AnyScheme, IdBits, IdScheme, MintError, ParseError, ReadyError, SchemeInfo};
+use mintage_core::{
+    Anatomy, AnyId, AnyScheme, IdBits, IdScheme, MintError, NumberRun, ParseError, ReadyError, SchemeInfo,
+};
 
 use crate::{
     Entity, Id, Kind, PublicId,
@@ -70,6 +72,17 @@ impl<E: Entity> Minter<E> {
     /// As there. What was minted before the error is lost: a gap.
     pub async fn mint_many(&self, count: usize) -> Result<Vec<Id<E>>, ReadyError> {
         Ok(mint_many(self.scheme.as_ref(), count).await?.into_iter().map(Id::from_bits).collect())
+    }
+
+    /// Takes `count` ids in a row at once, for a bulk import: one trip to the store, however many they are. Ids in hand stay.
+    ///
+    /// They are `increment` apart, which is 1 as a rule. Those that the import does not use are a gap.
+    ///
+    /// # Errors
+    /// `NoRanges` for schemes other than `segment`. `Spent` where fewer are left, and those stay. Otherwise the store's error,
+    /// after having asked again for some seconds: asking twice never takes two ranges.
+    pub async fn take_range(&self, count: NonZeroU32) -> Result<IdRun<E>, ReadyError> {
+        self.scheme.take_range(count).await.map(|numbers| IdRun { numbers, entity: PhantomData })
     }
 
     /// The text of an id as it is stored and logged inside the house. It shows all that [`anatomy`](Self::anatomy) tells.
@@ -293,6 +306,14 @@ impl AnyMinter {
         })
     }
 
+    /// Takes `count` numbers in a row, as [`Minter::take_range`].
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn take_range(&self, count: NonZeroU32) -> Result<NumberRun, ReadyError> {
+        self.scheme.take_range(count).await
+    }
+
     /// The public text of an id, as [`Minter::publish_for`].
     ///
     /// # Errors
@@ -304,6 +325,59 @@ impl AnyMinter {
     /// The text of an id, as [`Minter::text`]; `None` if the id has another width.
     pub fn text(&self, id: AnyId) -> Option<String> {
         self.scheme.format(id)
+    }
+}
+
+/// Ids taken together by [`Minter::take_range`], in ascending order.
+#[derive(Clone, PartialEq, Eq)]
+pub struct IdRun<E: Entity> {
+    numbers: NumberRun,
+    entity: PhantomData<fn() -> E>,
+}
+
+impl<E: Entity> IdRun<E> {
+    /// The smallest of those left.
+    pub fn smallest(&self) -> Option<Id<E>> {
+        self.numbers.smallest().and_then(id_of)
+    }
+
+    /// The largest of those left.
+    pub fn largest(&self) -> Option<Id<E>> {
+        self.numbers.largest().and_then(id_of)
+    }
+
+    /// How many are left.
+    pub fn count_left(&self) -> u64 {
+        self.numbers.count_left()
+    }
+
+    /// The distance from one to the next.
+    pub fn step(&self) -> u64 {
+        self.numbers.step()
+    }
+}
+
+fn id_of<E: Entity>(number: u64) -> Option<Id<E>> {
+    IdBits::from_any(AnyId::Int(number)).map(Id::from_bits)
+}
+
+impl<E: Entity> Iterator for IdRun<E> {
+    type Item = Id<E>;
+
+    fn next(&mut self) -> Option<Id<E>> {
+        self.numbers.next().and_then(id_of)
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        self.numbers.size_hint()
+    }
+}
+
+impl<E: Entity> FusedIterator for IdRun<E> {}
+
+impl<E: Entity> fmt::Debug for IdRun<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("IdRun").field("smallest", &self.smallest()).field("largest", &self.largest()).finish()
     }
 }
 

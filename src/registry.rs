@@ -4,6 +4,8 @@
 //! compared, every worker id leased. It happens in an order that cannot lose anything: compare the recorded formats, make
 //! what is new, claim, record, open.
 
+mod shares;
+
 use std::{
     any::Any,
     collections::{BTreeMap, BTreeSet},
@@ -14,11 +16,12 @@ use std::{
 
 use mintage_core::{
     AnyScheme, Clock, Format, FormatStore, IdScheme, LeaseStore, LeaseTerms, Leased, ManualClock, RangeStore,
-    ReadyError, Sequence, StoreError, StoreErrorKind, SystemClock, TokenStore, WorkerPool,
+    ReadyError, Sequence, StoreError, StoreErrorKind, SupplyHealth, SystemClock, TokenStore, WorkerPool,
     plugin::{Address, Backend, BackendFactory, Catalog, Opened, Plugin, Site},
 };
 use mintage_schemes::fork::Birth;
 
+use self::shares::Shares;
 use crate::{
     AnyMinter, Entity, Kind, Minter, Tokens, TokensError,
     builtin::Builtins,
@@ -279,6 +282,13 @@ impl Registry {
         self.core.parts.iter().flat_map(|parts| parts.keepers.iter().map(Keeper::health)).collect()
     }
 
+    /// How the ranges of each entity stand that has some, and the stores they come from. A store that failed is named here until
+    /// it has answered again.
+    pub fn supplies(&self) -> Vec<(String, SupplyHealth)> {
+        let schemes = self.core.parts.iter().flat_map(|parts| &parts.schemes);
+        schemes.filter_map(|(name, scheme)| Some((name.clone(), scheme.supply()?))).collect()
+    }
+
     /// Stops every minter, gives worker ids and unused range tails back, and ends every task. Afterwards every mint says
     /// `Closed`. In a forked child it does nothing.
     ///
@@ -456,6 +466,7 @@ impl RegistryBuilder {
             tokens: BTreeMap::new(),
             series: BTreeMap::new(),
             gapless: BTreeMap::new(),
+            shares: Shares::default(),
         };
         match site.assemble().await {
             Ok((schemes, keepers)) => {
@@ -491,6 +502,7 @@ struct Assembly<'a> {
     tokens: BTreeMap<String, Arc<dyn TokenStore>>,
     series: BTreeMap<String, Arc<Desk>>,
     gapless: BTreeMap<String, Arc<Gapless>>,
+    shares: Shares,
 }
 
 /// A worker id that is ours, before its keeper starts.
@@ -512,6 +524,7 @@ impl Assembly<'_> {
             .collect();
         let tokens: Vec<&TokensConfig> =
             checked.tokens.iter().filter(|tokens| self.builder.wants_name(&tokens.name)).collect();
+        self.reach_shares(&wanted).await?;
         let records = self.load_keys(&wanted).await?;
         for tokens in &tokens {
             self.open_tokens(tokens).await?;
@@ -526,8 +539,10 @@ impl Assembly<'_> {
         }
         for entity in &wanted {
             if let (Some(sequence), false) = (&entity.needs.sequence, known.contains(entity.name.as_str())) {
-                let ranges = self.ranges(&entity.store).await?;
-                ranges.create(sequence).await.map_err(|source| store_error(&entity.store, source))?;
+                for store in entity.range_stores() {
+                    let ranges = self.ranges(store).await?;
+                    ranges.create(sequence).await.map_err(|source| store_error(store, source))?;
+                }
             }
         }
         for pool in pools {
@@ -539,8 +554,9 @@ impl Assembly<'_> {
             self.claim(pool, known).await?;
         }
         for entity in &wanted {
-            let format = self.format_of(entity);
-            self.pin(&entity.store, &entity.name, &format).await?;
+            for (store, format) in self.records_of(entity) {
+                self.pin(&store, &entity.name, &format).await?;
+            }
         }
         for tokens in &tokens {
             self.pin(&tokens.store, &tokens.name, &tokens.format()).await?;
@@ -614,16 +630,26 @@ impl Assembly<'_> {
         }
         let uses: BTreeSet<(String, String)> = wanted
             .iter()
-            .flat_map(|entity| entity.public.iter().flat_map(keys_of).map(|key| (entity.store.clone(), key.to_owned())))
+            .flat_map(|entity| {
+                entity.public.iter().flat_map(keys_of).map(|key| (self.within_reach(entity), key.to_owned()))
+            })
+            .flat_map(|(stores, key)| stores.into_iter().map(move |store| (store, key.clone())))
             .collect();
-        let mut records = Vec::new();
+        let mut found = Vec::new();
         for (store, name) in uses {
-            let Some(key) = self.checked.key(&name) else { continue };
             let formats = self.formats(&store).await?;
             let recorded = formats.pinned(&record_name(&name)).await.map_err(|source| store_error(&store, source))?;
+            found.push((store, name, recorded));
+        }
+        // A key that one store knows was in use, whatever the others know.
+        let in_use: BTreeSet<String> =
+            found.iter().filter(|(.., recorded)| recorded.is_some()).map(|(_, name, _)| name.clone()).collect();
+        let mut records = Vec::new();
+        for (store, name, recorded) in found {
+            let Some(key) = self.checked.key(&name) else { continue };
             if self.rings.ring(&name).is_none() {
                 let source = self.builder.key_sources.get(&name);
-                let known = recorded.is_some() || self.is_key_recorded(key).await?;
+                let known = in_use.contains(&name) || self.is_key_recorded(key).await?;
                 let loaded = self.rings.load(key, source, &self.builder.environment, known).await;
                 loaded.map_err(|source| BuildError::Keys { key: name.clone(), source })?;
             }
@@ -697,9 +723,13 @@ impl Assembly<'_> {
     /// What decides the meaning of an entity's ids, inside the house and outside. A token that the config does not ask for is
     /// not recorded: the owner may still choose.
     fn format_of(&self, entity: &EntityConfig) -> Format {
+        self.with_public(entity, entity.plan.format())
+    }
+
+    fn with_public(&self, entity: &EntityConfig, format: Format) -> Format {
         match self.codecs.get(&entity.name) {
-            Some(codec) if entity.public_is_written => codec.pin(entity.plan.format()),
-            _ => entity.plan.format(),
+            Some(codec) if entity.public_is_written => codec.pin(format),
+            _ => format,
         }
     }
 
@@ -724,6 +754,9 @@ impl Assembly<'_> {
 
     /// Compares the configured format with the recorded one. `false` if there is none yet.
     async fn is_known(&mut self, entity: &EntityConfig) -> Result<bool, BuildError> {
+        if !entity.needs.shares.is_empty() {
+            return self.is_shared_entity_known(entity).await;
+        }
         let formats = self.formats(&entity.store).await?;
         let recorded: Option<Format> =
             formats.pinned(&entity.name).await.map_err(|source| store_error(&entity.store, source))?;
@@ -822,7 +855,9 @@ impl Assembly<'_> {
         let mut site = Site::new(Arc::clone(&self.builder.clock));
         site.once = self.builder.once;
         site.seed = self.builder.seed.map(|seed| seed_of(seed, &entity.name));
-        if entity.needs.sequence.is_some() {
+        if !entity.needs.shares.is_empty() {
+            site.shares = self.share_lanes(entity).await?;
+        } else if entity.needs.sequence.is_some() {
             site.ranges = Some(self.ranges(&entity.store).await?);
         }
         let opened = entity.plan.open(site).await;

@@ -200,8 +200,10 @@ impl Sequences {
         }
         for entity in &self.checked.entities {
             if let Some(sequence) = &entity.needs.sequence {
-                let key = (entity.store.clone(), sequence.name.clone());
-                found.entry(key).or_insert_with(|| unused(entity, sequence));
+                for store in entity.range_stores() {
+                    let key = (store.to_owned(), sequence.name.clone());
+                    found.entry(key).or_insert_with(|| unused(store, entity, sequence));
+                }
             }
         }
         Ok(found.into_values().collect())
@@ -213,7 +215,7 @@ impl Sequences {
     /// [`SequenceError`].
     pub async fn find(&self, name: &str, store: Option<&str>) -> Result<SequenceState, SequenceError> {
         let all = self.list().await?;
-        let mut places = self.named(name)?.into_iter();
+        let mut places = self.named(name, store)?.into_iter();
         if let Some((at, sequence, owner)) = places.next() {
             let known = all.iter().find(|one| one.store == at && one.name == sequence.name).cloned();
             return Ok(known.unwrap_or(SequenceState {
@@ -332,7 +334,7 @@ impl Sequences {
 
     fn owner(&self, store: &str, sequence: &str) -> (SequenceOwner, Option<u64>) {
         let of = |entity: &&EntityConfig| {
-            entity.store == store && entity.needs.sequence.as_ref().is_some_and(|known| known.name == sequence)
+            entity.range_stores().contains(&store) && entity.needs.sequence.as_ref().is_some_and(|known| known.name == sequence)
         };
         if let Some(entity) = self.checked.entities.iter().find(of) {
             let start = entity.needs.sequence.as_ref().map(|known| known.start);
@@ -347,15 +349,26 @@ impl Sequences {
         }
     }
 
-    /// The counter that the config means by a name: an entity, or a period of a series.
-    fn named(&self, name: &str) -> Result<Option<(String, Sequence, SequenceOwner)>, SequenceError> {
+    /// The counter that the config means by a name: an entity, or a period of a series. An entity of several stores has one in
+    /// each.
+    fn named(
+        &self,
+        name: &str,
+        store: Option<&str>,
+    ) -> Result<Option<(String, Sequence, SequenceOwner)>, SequenceError> {
         if let Some(entity) = self.checked.entity(name) {
             let sequence = entity
                 .needs
                 .sequence
                 .clone()
                 .ok_or_else(|| SequenceError::NoCounter { entity: name.to_owned(), scheme: entity.scheme.clone() })?;
-            return Ok(Some((entity.store.clone(), sequence, SequenceOwner::Entity(name.to_owned()))));
+            let stores = entity.range_stores();
+            let chosen = stores.iter().find(|known| stores.len() == 1 || Some(**known) == store);
+            let chosen = chosen.ok_or_else(|| SequenceError::Ambiguous {
+                name: name.to_owned(),
+                stores: stores.join(", "),
+            })?;
+            return Ok(Some(((*chosen).to_owned(), sequence, SequenceOwner::Entity(name.to_owned()))));
         }
         let (series, period) = name.split_once('/').map_or((name, None), |(series, period)| (series, Some(period)));
         let Some(series) = self.checked.series(series) else { return Ok(None) };
@@ -404,11 +417,15 @@ impl RegistryBuilder {
         entity: &EntityConfig,
         sequence: &Sequence,
     ) -> Result<Option<u64>, BuildError> {
-        let Some(backend) = self.open_existing(checked, &entity.store).await? else { return Ok(None) };
-        let Some(ranges) = backend.ranges else { return Ok(None) };
-        let row = ranges.sequence(&sequence.name).await;
-        let row = row.map_err(|source| BuildError::Store { store: entity.store.clone(), source })?;
-        Ok(row.map(|row| row.next))
+        let mut next = None;
+        for store in entity.range_stores() {
+            let Some(backend) = self.open_existing(checked, store).await? else { continue };
+            let Some(ranges) = backend.ranges else { continue };
+            let row = ranges.sequence(&sequence.name).await;
+            let row = row.map_err(|source| BuildError::Store { store: store.to_owned(), source })?;
+            next = next.max(row.map(|row| row.next));
+        }
+        Ok(next)
     }
 }
 
@@ -437,9 +454,9 @@ fn state(store: &str, row: SequenceRow, owner: SequenceOwner, start: Option<u64>
     }
 }
 
-fn unused(entity: &EntityConfig, sequence: &Sequence) -> SequenceState {
+fn unused(store: &str, entity: &EntityConfig, sequence: &Sequence) -> SequenceState {
     SequenceState {
-        store: entity.store.clone(),
+        store: store.to_owned(),
         name: sequence.name.clone(),
         owner: SequenceOwner::Entity(entity.name.clone()),
         start: Some(sequence.start),

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use mintage_core::{Clock, Grant, StoreError, WorkerPool, plugin::Backend};
+use mintage_core::{AnyId, Clock, Grant, StoreError, WorkerPool, plugin::Backend};
 
 use crate::{
     BuildError, Candidate, Config, Inspection, Inspector, RegistryBuilder,
@@ -88,7 +88,12 @@ impl Witness {
     /// [`BuildError::Store`] if its store cannot be asked.
     pub async fn next_number(&self, entity: &str) -> Result<Option<u64>, BuildError> {
         let Some(entity) = self.checked.entity(entity) else { return Ok(None) };
-        self.sequence_next(entity).await.map_err(|source| BuildError::Store { store: entity.store.clone(), source })
+        let mut next = None;
+        for store in entity.range_stores() {
+            let told = self.sequence_next(entity, store).await;
+            next = next.max(told.map_err(|source| BuildError::Store { store: store.to_owned(), source })?);
+        }
+        Ok(next)
     }
 
     /// Reads a text in every way, best first: as a public id where the keys are here, and as a raw one. What may be a bearer
@@ -110,7 +115,10 @@ impl Witness {
                 _ => Vec::new(),
             };
             // A store that does not answer knows nothing.
-            let next = self.sequence_next(entity).await.ok().flatten();
+            let next = match store_of(entity, candidate.id) {
+                Some(store) => self.sequence_next(entity, store).await.ok().flatten(),
+                None => None,
+            };
             inspection.corroborate(index, grants, next);
         }
         inspection.rank();
@@ -173,10 +181,17 @@ impl Witness {
         grants.into_iter().filter(|grant| u64::from(grant.worker) == worker).collect()
     }
 
-    async fn sequence_next(&self, entity: &EntityConfig) -> Result<Option<u64>, StoreError> {
-        let ranges = self.backends.get(&entity.store).and_then(|backend| backend.ranges.as_ref());
+    async fn sequence_next(&self, entity: &EntityConfig, store: &str) -> Result<Option<u64>, StoreError> {
+        let ranges = self.backends.get(store).and_then(|backend| backend.ranges.as_ref());
         let (Some(sequence), Some(ranges)) = (&entity.needs.sequence, ranges) else { return Ok(None) };
-        let rows = ranges.sequences().await?;
-        Ok(rows.into_iter().find(|row| row.name == sequence.name).map(|row| row.next))
+        Ok(ranges.sequence(&sequence.name).await?.map(|row| row.next))
     }
+}
+
+/// The store that gives numbers such as `id`: of several the first gives 1, the second 2, and so on.
+fn store_of(entity: &EntityConfig, id: AnyId) -> Option<&str> {
+    let stores = entity.range_stores();
+    let AnyId::Int(number) = id else { return stores.first().copied() };
+    let count = u64::try_from(stores.len()).ok().filter(|count| *count > 0)?;
+    stores.get(usize::try_from((number % count + count - 1) % count).ok()?).copied()
 }

@@ -60,16 +60,3 @@ pub(crate) fn csv_line(fields: &[&str]) -> String {
     let fields: Vec<String> = fields.iter().map(|field| csv_field(field)).collect();
     format!("{}\n", fields.join(","))
 }
-
-/// Asks whether to go ahead. Where nobody can answer, the answer is no.
-pub(crate) fn confirmed() -> std::io::Result<bool> {
-    if !std::io::stdin().is_terminal() {
-        return Ok(false);
-    }
-    let mut terminal = std::io::stderr();
-    write!(terminal, "mintage: go ahead? [y/N] ")?;
-    terminal.flush()?;
-    let mut answer = String::new();
-    std::io::stdin().read_line(&mut answer)?;
-    Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
-}

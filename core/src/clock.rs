@@ -13,7 +13,7 @@ pub trait Clock: fmt::Debug + Send + Sync + 'static {
     /// Milliseconds since 1970-01-01T00:00:00Z. May step back or stand still.
     fn unix_ms(&self) -> u64;
     /// Milliseconds since some fixed point of this boot. Never steps, and counts suspend where the system can.
-    /// Only the keeper reads it.
+    /// Only the keeper reads it, and whoever measures how long a range lasts.
     fn boot_ms(&self) -> u64;
 }
 

@@ -43,6 +43,9 @@ pub enum MintError {
     /// `close` was called.
     #[error("the registry is closed: build a new one")]
     Closed,
+    /// A range was asked of a scheme that has none.
+    #[error("this scheme has no ranges: take one from an entity with `scheme = \"segment\"`, or mint ids one by one")]
+    NoRanges,
     /// The operating system gave no random bytes.
     #[error("the operating system gave no random bytes: check that getrandom or /dev/urandom is allowed here")]
     NoEntropy,

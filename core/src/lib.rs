@@ -60,6 +60,8 @@ pub use gapless::{GaplessStore, Reservation, ReservationState};
 pub use lease::{
     Fence, Grant, Holder, Lease, LeaseRow, LeaseStore, LeaseTerms, Leased, PoolLimits, WorkerChoice, WorkerPool,
 };
-pub use range::{IdRange, IdempotencyKey, RANGE_END, RangeStore, Sequence, SequenceRow};
+pub use range::{
+    IdRange, IdempotencyKey, NumberRun, RANGE_END, RangeStore, Sequence, SequenceRow, StoreHealth, SupplyHealth,
+};
 pub use scheme::{AnyScheme, IdScheme, Order, SchemeInfo};
 pub use token::{TokenRow, TokenState, TokenStore};

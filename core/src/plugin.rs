@@ -119,6 +119,8 @@ pub struct Needs {
     pub gapless: bool,
     /// A worker id.
     pub worker: Option<WorkerNeed>,
+    /// The stores that each keep a sequence of that name, where it is not the entity's one store.
+    pub shares: Vec<Share>,
 }
 
 impl Needs {
@@ -130,6 +132,32 @@ impl Needs {
     /// A worker id of a pool.
     pub fn worker(worker: WorkerNeed) -> Self {
         Self { worker: Some(worker), ..Self::default() }
+    }
+
+    /// The sequence is in each of these stores.
+    #[must_use]
+    pub fn shared_by(mut self, shares: Vec<Share>) -> Self {
+        self.shares = shares;
+        self
+    }
+}
+
+/// One of several stores that mint for an entity, each a part of the numbers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Share {
+    /// The store's name: `[stores.NAME]`.
+    pub store: String,
+    /// What is recorded in it: it says which part of the numbers is its own.
+    pub format: Format,
+    /// Where its name stands.
+    pub at: Option<Place>,
+}
+
+impl Share {
+    /// A share of `store`, which records `format`.
+    pub fn new(store: impl Into<String>, format: Format, at: Option<Place>) -> Self {
+        Self { store: store.into(), format, at }
     }
 }
 
@@ -166,6 +194,8 @@ pub struct Site {
     pub clock: Arc<dyn Clock>,
     /// The store of the entity's ranges; present if [`Needs::sequence`] asked.
     pub ranges: Option<Arc<dyn RangeStore>>,
+    /// The stores of [`Needs::shares`] by name, in their order; then `ranges` is `None`.
+    pub shares: Vec<(String, Arc<dyn RangeStore>)>,
     /// `Some` where ids must be reproducible: the seed of all chance.
     pub seed: Option<u64>,
     /// `Some(n)` where the process will mint `n` ids and end: ask the store for no more than that.
@@ -175,7 +205,7 @@ pub struct Site {
 impl Site {
     /// A site with a clock and nothing else.
     pub fn new(clock: Arc<dyn Clock>) -> Self {
-        Self { clock, ranges: None, seed: None, once: None }
+        Self { clock, ranges: None, shares: Vec::new(), seed: None, once: None }
     }
 }
 

@@ -1,6 +1,6 @@
 //! Ranges: half-open runs of numbers that a store hands out once.
 
-use std::{fmt, num::NonZeroU32};
+use std::{fmt, iter::FusedIterator, num::NonZeroU32, sync::Arc};
 
 use async_trait::async_trait;
 
@@ -119,6 +119,104 @@ impl IdRange {
     /// How many numbers it has.
     pub fn count(&self) -> u64 {
         self.end.saturating_sub(self.start)
+    }
+}
+
+/// Numbers that were taken together, in ascending order and at equal distances.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NumberRun {
+    next: u64,
+    left: u64,
+    step: u64,
+}
+
+impl NumberRun {
+    /// `count` numbers from `first` on, `step` apart; the last of them at most `u64::MAX`.
+    pub fn new(first: u64, count: u64, step: u64) -> Self {
+        Self { next: first, left: count, step }
+    }
+
+    /// The smallest of those left.
+    pub fn smallest(&self) -> Option<u64> {
+        (self.left > 0).then_some(self.next)
+    }
+
+    /// The largest of those left.
+    pub fn largest(&self) -> Option<u64> {
+        Some(self.next.saturating_add((self.left.checked_sub(1)?).saturating_mul(self.step)))
+    }
+
+    /// How many are left.
+    pub fn count_left(&self) -> u64 {
+        self.left
+    }
+
+    /// The distance from one to the next: 1, unless several stores share the numbers.
+    pub fn step(&self) -> u64 {
+        self.step
+    }
+}
+
+impl Iterator for NumberRun {
+    type Item = u64;
+
+    #[inline]
+    fn next(&mut self) -> Option<u64> {
+        self.left = self.left.checked_sub(1)?;
+        let number = self.next;
+        // After the last one nobody reads it.
+        self.next = number.saturating_add(self.step);
+        Some(number)
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        let left = usize::try_from(self.left);
+        (left.unwrap_or(usize::MAX), left.ok())
+    }
+}
+
+impl FusedIterator for NumberRun {}
+
+/// How a scheme that spends ranges stands. A moment's view.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct SupplyHealth {
+    /// How many numbers can be minted without a store.
+    pub remaining: u64,
+    /// How many numbers the next trip to a store asks for.
+    pub range_len: u32,
+    /// The stores, in the order of the config.
+    pub stores: Vec<StoreHealth>,
+}
+
+impl SupplyHealth {
+    /// What is in hand, and where more comes from.
+    pub fn new(remaining: u64, range_len: u32, stores: Vec<StoreHealth>) -> Self {
+        Self { remaining, range_len, stores }
+    }
+
+    /// Whether every store answered when it was last asked.
+    pub fn is_whole(&self) -> bool {
+        self.stores.iter().all(|store| store.trouble.is_none())
+    }
+}
+
+/// How a store of ranges stands.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct StoreHealth {
+    /// Its name in the config.
+    pub name: String,
+    /// Why its last range did not come; `None` once one came again.
+    pub trouble: Option<Arc<StoreError>>,
+    /// Its sequence has come to its end.
+    pub is_spent: bool,
+}
+
+impl StoreHealth {
+    /// A store by name.
+    pub fn new(name: impl Into<String>, trouble: Option<Arc<StoreError>>, is_spent: bool) -> Self {
+        Self { name: name.into(), trouble, is_spent }
     }
 }
 

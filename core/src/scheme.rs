@@ -1,10 +1,10 @@
 //! The one trait that every way of making ids implements.
 
-use std::{borrow::Cow, fmt, sync::Arc};
+use std::{borrow::Cow, fmt, num::NonZeroU32, sync::Arc};
 
 use async_trait::async_trait;
 
-use crate::{Anatomy, AnyId, Bits, IdBits, MintError, ParseError, ReadyError};
+use crate::{Anatomy, AnyId, Bits, IdBits, MintError, NumberRun, ParseError, ReadyError, SupplyHealth};
 
 /// A way of making ids.
 ///
@@ -72,6 +72,21 @@ pub trait IdScheme: fmt::Debug + Send + Sync + 'static {
 
     /// Unix milliseconds of the last instant it can stamp; `None` where it never ends or carries no time.
     fn runs_out(&self) -> Option<i64> {
+        None
+    }
+
+    /// Takes `count` numbers in a row from the store, past what is in hand: for an import that brings its own rows.
+    ///
+    /// # Errors
+    /// `NoRanges` where the scheme has none; `Spent` where fewer are left, which then stay; else [`ReadyError`] carries the
+    /// store's error.
+    async fn take_range(&self, count: NonZeroU32) -> Result<NumberRun, ReadyError> {
+        let _ = count;
+        Err(MintError::NoRanges.into())
+    }
+
+    /// How its ranges and the stores of them stand; `None` where it has none.
+    fn supply(&self) -> Option<SupplyHealth> {
         None
     }
 
@@ -197,6 +212,19 @@ impl AnyScheme {
     /// [`IdScheme::runs_out`].
     pub fn runs_out(&self) -> Option<i64> {
         each!(self, scheme => scheme.runs_out())
+    }
+
+    /// [`IdScheme::take_range`].
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn take_range(&self, count: NonZeroU32) -> Result<NumberRun, ReadyError> {
+        each!(self, scheme => scheme.take_range(count).await)
+    }
+
+    /// [`IdScheme::supply`].
+    pub fn supply(&self) -> Option<SupplyHealth> {
+        each!(self, scheme => scheme.supply())
     }
 
     /// [`IdScheme::close`].

@@ -24,7 +24,7 @@ pub use layout::{
     Layout, LayoutError, MINT_BITS_MAX, PRESETS, Part, Parts, Preset, READ_BITS_MAX, TIME_BITS_MAX, TimeUnit,
     WORKER_BITS_MAX,
 };
-pub use segment::{Segment, SegmentFault, SegmentSettings};
+pub use segment::{Lane, Segment, SegmentFault, SegmentSettings, Stride};
 pub use snowflake::{LEASE_WAIT_MS, OnOverflow, OnStep, SequenceStart, Snowflake, SnowflakeReader, SnowflakeSettings};
 pub use strict::{RANDOM_DRIFT_MS, RandomOrder, RandomStep, StampError};
 pub use text::TextForm;

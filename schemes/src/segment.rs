@@ -11,27 +11,47 @@
 //! |---|---|
 //! | the 20 % at which the next range is fetched | [`SegmentSettings::REFILL_AT`] |
 //! | one range and its cursor | `segment/run.rs` |
+//! | one store, and the numbers of it that are ours | `segment/lane.rs` |
+//! | how many numbers a trip brings | `segment/sizing.rs` |
 //! | current, standby, and the switch | `segment/supply.rs` |
 //! | the task that fetches, its retries, the give-back | `segment/refill.rs` |
+//! | ranges for imports | `segment/take.rs` |
 
+mod lane;
 mod refill;
 mod run;
 mod settings;
+mod sizing;
 mod supply;
+mod take;
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{
+    fmt,
+    num::NonZeroU32,
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::Duration,
+};
 
 use async_trait::async_trait;
 use mintage_core::{
-    Anatomy, Bits, IdScheme, MintError, Order, ParseError, RangeStore, ReadyError, SchemeInfo, Sequence, StoreError,
-    StoreErrorKind,
+    Anatomy, Bits, Clock, IdScheme, MintError, NumberRun, Order, ParseError, RangeStore, ReadyError, SchemeInfo,
+    Sequence, StoreError, StoreErrorKind, SupplyHealth, SystemClock,
 };
 use tokio::{runtime::Handle, sync::Mutex, time::timeout};
 
-pub use self::settings::{SegmentFault, SegmentSettings};
 use self::{
+    lane::Lanes,
     refill::{Refill, Source},
+    settings::RangeSize,
+    sizing::Sizing,
     supply::Supply,
+};
+pub use self::{
+    lane::{Lane, Stride},
+    settings::{SegmentFault, SegmentSettings},
 };
 use crate::{TextForm, fork::Birth};
 
@@ -69,7 +89,7 @@ const CLOSE_MS_MAX: u64 = 5_000;
 /// ```
 ///
 /// Numbers ascend within one process. Several processes on one sequence interleave by ranges: a number says nothing about
-/// when it was made.
+/// when it was made. Over several stores ([`open_over`](Self::open_over)) they ascend within a range only.
 ///
 /// **Tasks.** [`open`](Self::open) spawns one, the refill task, on the runtime it is called on, which must live as long as
 /// the segment is used. [`close`](IdScheme::close) ends it; so does dropping the segment, which gives nothing back.
@@ -90,6 +110,8 @@ pub struct Segment {
     birth: Birth,
     max_wait_ms: u64,
     supply: Arc<Supply>,
+    lanes: Arc<Lanes>,
+    range_len: Arc<AtomicU32>,
     /// Taken by `close`; never there in a reader.
     refill: Mutex<Option<Refill>>,
 }
@@ -108,36 +130,77 @@ impl Segment {
         sequence: Sequence,
         settings: SegmentSettings,
     ) -> Result<Self, ReadyError> {
+        let lane = Lane::new("store", store, sequence);
+        Self::open_over(vec![lane], settings, Arc::new(SystemClock), 0).await
+    }
+
+    /// The same over one or more stores, each with a stride of its own: their ranges take turns, beginning with number `turn`, and
+    /// where one store fails the others go on. `clock` tells how long ranges last, where the settings want to know.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open), where no store brings a range; also for lanes whose numbers would meet.
+    pub async fn open_over(
+        lanes: Vec<Lane>,
+        settings: SegmentSettings,
+        clock: Arc<dyn Clock>,
+        turn: usize,
+    ) -> Result<Self, ReadyError> {
         let runtime = Handle::try_current().map_err(|error| ReadyError::with_source(EMPTY, error))?;
         let birth = Birth::here();
-        let mut source = Source::new(store, sequence, settings.range_len);
-        let first = source.fetch().await.map_err(|error| {
+        let lanes = Lanes::new(lanes).map_err(|fault| ReadyError::with_source(MintError::Closed, fault))?;
+        let lanes = Arc::new(lanes);
+        let sizing = Sizing::new(settings.size, settings.refill_at);
+        let range_len = sizing.shared_len();
+        let mut source = Source { lanes: Arc::clone(&lanes), sizing, clock, turn };
+        let first = source.fetch(0).await.map_err(|error| {
             let kind = if error.kind() == StoreErrorKind::Spent { MintError::Spent } else { EMPTY };
             ReadyError::with_source(kind, error)
         })?;
         let supply = Arc::new(Supply::of(first, settings.refill_at));
         for _ in 1..settings.initial_ranges {
-            if supply.is_spent() || !supply.stock(source.fetch().await) {
+            if supply.is_spent() || !supply.stock(source.fetch(0).await) {
                 break;
             }
         }
         let refill = Refill::spawn(&runtime, Arc::clone(&supply), source, birth);
-        Ok(Self::with(supply, Some(refill), birth, settings.max_wait_ms, settings.text))
+        let order = if lanes.len() == 1 { Order::Minter } else { Order::Chance };
+        Ok(Self {
+            info: info(order),
+            text: settings.text,
+            birth,
+            max_wait_ms: settings.max_wait_ms,
+            supply,
+            lanes,
+            range_len,
+            refill: Mutex::new(Some(refill)),
+        })
     }
 
     /// One that reads and writes ids but mints none, and needs no store: `mint` says `Closed`.
     pub fn reader(text: TextForm) -> Self {
-        Self::with(Arc::new(Supply::none()), None, Birth::here(), 0, text)
-    }
-
-    fn with(supply: Arc<Supply>, refill: Option<Refill>, birth: Birth, max_wait_ms: u64, text: TextForm) -> Self {
-        let info = SchemeInfo::new("segment", Bits::Int, ID_BITS).ordered(Order::Minter);
-        Self { info, text, birth, max_wait_ms, supply, refill: Mutex::new(refill) }
+        Self {
+            info: info(Order::Minter),
+            text,
+            birth: Birth::here(),
+            max_wait_ms: 0,
+            supply: Arc::new(Supply::none()),
+            lanes: Arc::default(),
+            range_len: Arc::default(),
+            refill: Mutex::new(None),
+        }
     }
 
     /// Whether a mint would succeed, or what it would say.
     fn outlook(&self) -> Result<(), MintError> {
         if self.birth.forked() { Err(MintError::Forked) } else { self.supply.outlook() }
+    }
+
+    /// Whether the store may be asked.
+    fn outlook_of_store(&self) -> Result<(), MintError> {
+        match self.outlook() {
+            Err(kind @ (MintError::Forked | MintError::Closed)) => Err(kind),
+            _ => Ok(()),
+        }
     }
 
     /// How many numbers can be minted without the store. A moment's view: others mint meanwhile.
@@ -169,7 +232,7 @@ impl IdScheme for Segment {
         if self.birth.forked() {
             return Err(MintError::Forked);
         }
-        self.supply.take(1).map(|numbers| numbers.start)
+        self.supply.take(1)?.smallest().ok_or(EMPTY)
     }
 
     fn mint_batch(&self, out: &mut [u64]) -> Result<usize, MintError> {
@@ -214,6 +277,16 @@ impl IdScheme for Segment {
         Anatomy::number(bits)
     }
 
+    async fn take_range(&self, count: NonZeroU32) -> Result<NumberRun, ReadyError> {
+        self.outlook_of_store()?;
+        take::take(&self.lanes, count, Duration::from_millis(self.max_wait_ms)).await
+    }
+
+    fn supply(&self) -> Option<SupplyHealth> {
+        let range_len = self.range_len.load(Ordering::Relaxed);
+        Some(SupplyHealth::new(self.remaining(), range_len, self.lanes.health()))
+    }
+
     /// Makes minting impossible, awaits the refill task, and gives the unused end of the ranges back in one attempt.
     /// All within 5 seconds, on a tokio runtime.
     async fn close(&self) -> Result<(), ReadyError> {
@@ -238,9 +311,13 @@ impl Drop for Segment {
     fn drop(&mut self) {
         if self.birth.forked() {
             // The task and the store's connections are the parent's: touch neither.
-            std::mem::forget(self.refill.get_mut().take());
+            std::mem::forget((self.refill.get_mut().take(), Arc::clone(&self.lanes)));
         }
     }
+}
+
+fn info(order: Order) -> SchemeInfo {
+    SchemeInfo::new("segment", Bits::Int, ID_BITS).ordered(order)
 }
 
 /// Nothing came, and nothing is known about when something will.

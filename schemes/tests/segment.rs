@@ -16,10 +16,10 @@ use std::{
 
 use async_trait::async_trait;
 use mintage_core::{
-    Bits, IdRange, IdScheme, IdempotencyKey, MintError, Order, ParseError, RANGE_END, RangeStore, ReadyError, Sequence,
-    SequenceRow, StoreError, StoreErrorKind, protocol, testkit,
+    Bits, IdRange, IdScheme, IdempotencyKey, ManualClock, MintError, Order, ParseError, RANGE_END, RangeStore,
+    ReadyError, Sequence, SequenceRow, StoreError, StoreErrorKind, SystemClock, protocol, testkit,
 };
-use mintage_schemes::{Segment, SegmentFault, SegmentSettings, TextForm};
+use mintage_schemes::{Lane, Segment, SegmentFault, SegmentSettings, Stride, TextForm};
 use proptest::prelude::*;
 use tokio::{
     runtime::{Builder, Runtime},
@@ -55,6 +55,8 @@ struct Shelf {
     fault: Mutex<Option<Fault>>,
     /// Every range cut, whether its answer arrived or not.
     cut: Mutex<Vec<IdRange>>,
+    /// The answers to requests with a key.
+    answers: Mutex<BTreeMap<String, IdRange>>,
     /// Every tail offered, and whether it was taken.
     offered: Mutex<Vec<(IdRange, bool)>>,
     calls: AtomicU64,
@@ -161,12 +163,16 @@ impl RangeStore for Shelf {
         len: NonZeroU32,
         key: Option<&IdempotencyKey>,
     ) -> Result<IdRange, StoreError> {
-        assert_eq!(key, None, "nothing is asked for twice");
         let _running = Running::start(self);
         self.call(|rows| {
+            let mut answers = self.answers.lock().unwrap();
+            if let Some(answer) = key.and_then(|key| answers.get(key.as_str())) {
+                return Ok(answer.clone());
+            }
             let row = rows.get_mut(&sequence.name).ok_or_else(|| protocol::lost_sequence(sequence))?;
             let range = protocol::allocate(row, sequence, len.get())?;
             self.cut.lock().unwrap().push(range.clone());
+            answers.extend(key.map(|key| (key.as_str().to_owned(), range.clone())));
             Ok(range)
         })
         .await?
@@ -255,6 +261,285 @@ fn assert_distinct(ids: &[u64]) {
 
 fn multi_thread(workers: usize) -> Runtime {
     Builder::new_multi_thread().worker_threads(workers).enable_time().build().unwrap()
+}
+
+/// Two stores with one sequence each, odd and even.
+async fn open_two(one: &Arc<Shelf>, two: &Arc<Shelf>, settings: SegmentSettings) -> Result<Segment, ReadyError> {
+    let lane = |name: &str, shelf: &Arc<Shelf>, offset| {
+        let store = Arc::clone(shelf) as Arc<dyn RangeStore>;
+        Lane::new(name, store, Sequence::new("orders", 1)).every(Stride::new(2, offset).unwrap())
+    };
+    let lanes = vec![lane("one", one, 1), lane("two", two, 2)];
+    Segment::open_over(lanes, settings, Arc::new(SystemClock), 0).await
+}
+
+mod two_stores {
+    use super::*;
+
+    fn troubled(segment: &Segment) -> Vec<String> {
+        let health = segment.supply().unwrap();
+        assert_eq!(health.is_whole(), health.stores.iter().all(|store| store.trouble.is_none()));
+        health.stores.into_iter().filter(|store| store.trouble.is_some()).map(|store| store.name).collect()
+    }
+
+    async fn mint_many(segment: &Segment, count: usize) -> Vec<u64> {
+        let mut ids = Vec::new();
+        while ids.len() < count {
+            ids.push(mint(segment).await.unwrap());
+        }
+        ids
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn ranges_take_turns_and_share_no_number() {
+        let (one, two) = (Shelf::orders(1), Shelf::orders(1));
+        let segment = open_two(&one, &two, ranges_of(3)).await.unwrap();
+        assert_eq!(segment.info().order, Order::Chance, "no order is promised");
+        let ids = mint_many(&segment, 12).await;
+        assert_eq!(ids, [1, 3, 5, 2, 4, 6, 7, 9, 11, 8, 10, 12]);
+        assert_eq!(troubled(&segment), Vec::<String>::new());
+        segment.close().await.unwrap();
+        // A clean end leaves no gap in either.
+        assert_eq!((one.next(), two.next()), (13, 13));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn either_may_be_lost_and_comes_back() {
+        for lost in 0..2 {
+            for fault in [Fault::Fails, Fault::Hangs, Fault::AnswerLost] {
+                let shelves = [Shelf::orders(1), Shelf::orders(1)];
+                let segment = open_two(&shelves[0], &shelves[1], ranges_of(5)).await.unwrap();
+                let mut ids = mint_many(&segment, 20).await;
+                shelves[lost].always(fault);
+                let began = Instant::now();
+                ids.extend(mint_many(&segment, 200).await);
+                let per_range = began.elapsed() / 40;
+                assert!(per_range < Duration::from_millis(500), "{fault:?}: {per_range:?}");
+                assert_eq!(troubled(&segment), [["one", "two"][lost]]);
+                let late = &ids[120..];
+                assert!(late.iter().all(|id| id % 2 == (lost as u64)), "only the other one gives numbers: {late:?}");
+                shelves[lost].always(None);
+                sleep(Duration::from_secs(6)).await;
+                ids.extend(mint_many(&segment, 60).await);
+                assert_eq!(troubled(&segment), Vec::<String>::new(), "{fault:?}");
+                let back = &ids[ids.len() - 30..];
+                assert!(back.iter().any(|id| id % 2 == 0) && back.iter().any(|id| id % 2 == 1), "{back:?}");
+                assert_distinct(&ids);
+                segment.close().await.unwrap();
+            }
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn with_both_lost_it_waits_and_goes_on_with_the_first_that_answers() {
+        let (one, two) = (Shelf::orders(1), Shelf::orders(1));
+        let segment = open_two(&one, &two, ranges_of(4)).await.unwrap();
+        one.always(Fault::Fails);
+        two.always(Fault::Fails);
+        let (mut ids, error) = drain(&segment);
+        assert_eq!(ids.len(), 8);
+        assert!(matches!(error, MintError::Exhausted { .. }), "{error}");
+        assert_eq!(store_kind(&segment.ready().await.unwrap_err()), Some(StoreErrorKind::Unavailable));
+        assert_eq!(troubled(&segment), ["one", "two"]);
+        two.always(None);
+        ids.extend(mint_many(&segment, 12).await);
+        assert_eq!(troubled(&segment), ["one"]);
+        assert_distinct(&ids);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_start_with_one_of_two_works_whichever_it_is() {
+        for lost in 0..2 {
+            let shelves = [Shelf::orders(1), Shelf::orders(1)];
+            shelves[lost].always(Fault::Hangs);
+            let segment = open_two(&shelves[0], &shelves[1], ranges_of(4)).await.unwrap();
+            let ids = mint_many(&segment, 8).await;
+            assert!(ids.iter().all(|id| id % 2 == (lost as u64)), "{ids:?}");
+        }
+        let shelves = [Shelf::orders(1), Shelf::orders(1)];
+        shelves.iter().for_each(|shelf| shelf.always(Fault::Fails));
+        let error = open_two(&shelves[0], &shelves[1], ranges_of(4)).await.unwrap_err();
+        assert_eq!(store_kind(&error), Some(StoreErrorKind::Unavailable));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_that_went_back_in_time_is_left_out() {
+        let (one, two) = (Shelf::orders(1), Shelf::orders(1));
+        let segment = open_two(&one, &two, ranges_of(4)).await.unwrap();
+        let mut ids = mint_many(&segment, 16).await;
+        one.set_next(1);
+        ids.extend(mint_many(&segment, 60).await);
+        assert_distinct(&ids);
+        let health = segment.supply().unwrap();
+        assert_eq!(health.stores[0].trouble.as_ref().unwrap().kind(), StoreErrorKind::RolledBack);
+        assert!(health.stores[1].trouble.is_none());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_comes_to_its_end_before_the_other() {
+        let (one, two) = (Shelf::orders(LAST - 9), Shelf::orders(LAST - 99));
+        let segment = open_two(&one, &two, ranges_of(4)).await.unwrap();
+        let mut ids = Vec::new();
+        let end = loop {
+            match mint(&segment).await {
+                Ok(id) => ids.push(id),
+                Err(error) => break error,
+            }
+        };
+        assert_eq!(end.kind(), MintError::Spent);
+        assert_distinct(&ids);
+        let odd = ids.iter().filter(|id| *id % 2 == 1).count();
+        assert_eq!((odd, ids.len() - odd), (5, 50), "all there are");
+        assert!(segment.supply().unwrap().stores.iter().all(|store| store.is_spent));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn stores_whose_numbers_meet_are_refused() {
+        let shelf = Shelf::orders(1);
+        let lane = |step, offset| {
+            let store = Arc::clone(&shelf) as Arc<dyn RangeStore>;
+            Lane::new("s", store, Sequence::new("orders", 1)).every(Stride::new(step, offset).unwrap())
+        };
+        for lanes in [vec![], vec![lane(2, 1), lane(2, 1)], vec![lane(2, 1), lane(3, 2)], vec![lane(1, 1), lane(1, 1)]]
+        {
+            let error = Segment::open_over(lanes, ranges_of(4), Arc::new(SystemClock), 0).await.unwrap_err();
+            assert_eq!(error.kind(), MintError::Closed);
+            let source = std::error::Error::source(&error).unwrap();
+            assert_eq!(source.downcast_ref::<SegmentFault>(), Some(&SegmentFault::Lanes));
+        }
+    }
+}
+
+mod taking {
+    use super::*;
+
+    fn of(count: u32) -> NonZeroU32 {
+        NonZeroU32::new(count).unwrap()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_range_is_in_a_row_and_what_is_in_hand_stays() {
+        let shelf = Shelf::orders(1);
+        let segment = open(&shelf, single(10)).await;
+        let first = mint(&segment).await.unwrap();
+        let taken = segment.take_range(of(100_000)).await.unwrap();
+        assert_eq!((taken.smallest(), taken.largest(), taken.step()), (Some(11), Some(100_010), 1));
+        assert_eq!(taken.count_left(), 100_000);
+        let mut ids: Vec<u64> = taken.collect();
+        ids.push(first);
+        ids.extend(drain(&segment).0);
+        assert_distinct(&ids);
+        assert_eq!(segment.take_range(of(1)).await.unwrap().collect::<Vec<_>>(), [100_011]);
+        segment.close().await.unwrap();
+        let closed = segment.take_range(of(1)).await.unwrap_err();
+        assert_eq!(closed.kind(), MintError::Closed);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_lost_answer_is_asked_for_again_and_not_taken_twice() {
+        let shelf = Shelf::orders(1);
+        let segment = open(&shelf, single(10)).await;
+        shelf.once(Fault::AnswerLost);
+        shelf.once(Fault::Fails);
+        let taken = segment.take_range(of(50)).await.unwrap();
+        assert_eq!((taken.smallest(), taken.largest()), (Some(11), Some(60)));
+        assert_eq!(shelf.next(), 61, "no gap");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_outage_is_told_after_a_while_and_costs_nothing() {
+        let shelf = Shelf::orders(1);
+        let segment = open(&shelf, single(10)).await;
+        shelf.always(Fault::Fails);
+        let began = Instant::now();
+        let error = segment.take_range(of(50)).await.unwrap_err();
+        assert_eq!(store_kind(&error), Some(StoreErrorKind::Unavailable));
+        assert!(began.elapsed() <= Duration::from_millis(SegmentSettings::MAX_WAIT_MS), "{:?}", began.elapsed());
+        assert_eq!(shelf.next(), 11);
+        // What needs a person is told at once.
+        shelf.always(None);
+        shelf.set_next(1);
+        let (calls, error) = (shelf.calls(), segment.take_range(of(50)).await.unwrap_err());
+        assert_eq!(store_kind(&error), Some(StoreErrorKind::RolledBack));
+        assert_eq!(shelf.calls(), calls + 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_end_gives_too_few_and_loses_none() {
+        let shelf = Shelf::orders(LAST - 29);
+        let segment = open(&shelf, single(10)).await;
+        let error = segment.take_range(of(21)).await.unwrap_err();
+        assert_eq!(error.kind(), MintError::Spent);
+        assert_eq!(
+            error.store_error().unwrap().to_string(),
+            "sequence orders has 20 numbers left and 21 were asked for: ask for fewer, or plan a new one"
+        );
+        let taken = segment.take_range(of(20)).await.unwrap();
+        assert_eq!((taken.smallest(), taken.largest()), (Some(LAST - 19), Some(LAST)));
+        assert_eq!(mint_now(&segment, 10), numbers(LAST - 29, LAST - 20));
+        assert_eq!(mint(&segment).await.unwrap_err().kind(), MintError::Spent);
+        assert_eq!(segment.take_range(of(1)).await.unwrap_err().kind(), MintError::Spent);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn of_two_stores_one_is_enough() {
+        let (one, two) = (Shelf::orders(1), Shelf::orders(1));
+        let segment = open_two(&one, &two, single(10)).await.unwrap();
+        let taken = segment.take_range(of(5)).await.unwrap();
+        assert_eq!(taken.collect::<Vec<_>>(), [21, 23, 25, 27, 29]);
+        one.always(Fault::Hangs);
+        let taken = segment.take_range(of(5)).await.unwrap();
+        assert_eq!(taken.collect::<Vec<_>>(), [2, 4, 6, 8, 10]);
+        let error = segment.take_range(of(u32::MAX)).await.unwrap_err();
+        assert_eq!(error.store_error().unwrap().to_string(), "4294967295 numbers at once: take at most 2147483647");
+    }
+
+    #[tokio::test]
+    async fn a_reader_has_none() {
+        let reader = Segment::reader(TextForm::Decimal);
+        assert_eq!(reader.take_range(of(1)).await.unwrap_err().kind(), MintError::Closed);
+    }
+}
+
+mod sizing {
+    use super::*;
+
+    async fn pass(clock: &ManualClock, ms: u64) {
+        clock.advance(ms);
+        tokio::time::advance(Duration::from_millis(ms)).await;
+        settle().await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn ranges_grow_to_the_rate_and_shrink_again() {
+        let shelf = Shelf::orders(1);
+        let clock = ManualClock::at(1_800_000_000_000);
+        let at_most = |count| NonZeroU32::new(count).unwrap();
+        let settings = SegmentSettings::default().range_lasting(at_most(10), at_most(1_000), 10_000).unwrap();
+        let lane = Lane::new("main", Arc::clone(&shelf) as Arc<dyn RangeStore>, Sequence::new("orders", 1));
+        let segment = Segment::open_over(vec![lane], settings, Arc::new(clock.clone()), 0).await.unwrap();
+        let len = || segment.supply().unwrap().range_len;
+        assert_eq!(len(), 10, "it begins with the fewest");
+        // 50 a second.
+        for _ in 0..6_000 {
+            mint(&segment).await.unwrap();
+            pass(&clock, 20).await;
+        }
+        assert!((500..=1_000).contains(&len()), "ten seconds of fifty, or up to twice as long: {}", len());
+        let calls = shelf.calls();
+        for _ in 0..1_000 {
+            mint(&segment).await.unwrap();
+            pass(&clock, 20).await;
+        }
+        assert!(shelf.calls() <= calls + 3, "a trip every ten seconds or more");
+        // One a second.
+        for _ in 0..4_000 {
+            mint(&segment).await.unwrap();
+            pass(&clock, 1_000).await;
+        }
+        assert!((10..=20).contains(&len()), "{}", len());
+        assert!(shelf.cut().iter().all(|range| (10..=1_000).contains(&range.count())), "within the bounds");
+    }
 }
 
 mod refilling {

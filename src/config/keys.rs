@@ -185,8 +185,7 @@ pub(super) const MASTER: &[Key] = &[
 /// Keys that are planned: refused by name, so that nobody looks for a typing error.
 pub(super) const ROOT_LATER: &[&str] = &["server"];
 /// As [`ROOT_LATER`], for an entity of any scheme.
-pub(super) const ENTITY_LATER: &[&str] =
-    &["fallback", "increment", "initial_ranges", "layouts", "offset", "sequence_start", "stores"];
+pub(super) const ENTITY_LATER: &[&str] = &["fallback", "initial_ranges", "layouts", "sequence_start"];
 /// As [`ROOT_LATER`], for tables inside an entity, by their names.
 pub(super) const INNER_LATER: &[(&str, &[&str])] = &[("worker", &["ordinal"])];
 /// As [`ROOT_LATER`], for a pool.

@@ -104,6 +104,16 @@ pub struct EntityConfig {
     pub at: Place,
 }
 
+impl EntityConfig {
+    /// The stores that keep its format and its ranges: one, unless the config shares the numbers out.
+    pub fn range_stores(&self) -> Vec<&str> {
+        if self.needs.shares.is_empty() {
+            return vec![&self.store];
+        }
+        self.needs.shares.iter().map(|share| share.store.as_str()).collect()
+    }
+}
+
 /// `[entities.NAME]` with `scheme = "bearer"`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use mintage_core::plugin::{Catalog, Place, Problem, SchemeFactory, Setting, Settings, Value};
+use mintage_core::plugin::{Catalog, Place, Problem, SchemeFactory, Setting, Settings, Share, Value};
 
 use super::{
     Checked, Config, ConfigErrors, EntityConfig, Environment, KeyConfig, Problems, StoreConfig,
@@ -92,6 +92,7 @@ impl<'c> Reader<'c> {
         self.gapless_fits(&entities, &series, &stores);
         let regions = self.regions();
         let pools = self.pools(&known, &entities, &regions);
+        self.share_places(&entities, &stores);
         Checked {
             folder: self.config.folder.clone(),
             realm,
@@ -139,7 +140,9 @@ impl<'c> Reader<'c> {
     }
 
     fn entity(&mut self, block: &Block<'c>, known: &Known<'c>) -> Option<EntityConfig> {
-        let store = self.store_of(block, known);
+        // An entity that shares its numbers out names its stores otherwise.
+        let is_shared = block.setting("stores").is_some() && block.setting("store").is_none();
+        let store = if is_shared { None } else { self.store_of(block, known) };
         let factory = self.scheme(block)?;
         let mut settings = self.settings(block);
         let refusals = settings.refusals();
@@ -149,11 +152,13 @@ impl<'c> Reader<'c> {
                 .refuse("", format!("the scheme {} cannot use these settings and does not say why", factory.name()));
         }
         let plan = plan?;
+        let needs = plan.needs();
+        let store = if needs.shares.is_empty() { store } else { self.shares(block, &needs.shares, known) };
         let public = self.public(block, plan.as_ref(), known);
         Some(EntityConfig {
             name: block.name.to_owned(),
             scheme: factory.name().to_owned(),
-            needs: plan.needs(),
+            needs,
             plan,
             // Empty after a fault, and then nobody sees it.
             store: store.unwrap_or_default(),
@@ -161,6 +166,31 @@ impl<'c> Reader<'c> {
             public_is_written: block.setting("public").is_some(),
             at: block.at,
         })
+    }
+
+    /// The first of the stores that share an entity's numbers, if all of them are there.
+    fn shares(&mut self, block: &Block<'c>, shares: &[Share], known: &Known<'c>) -> Option<String> {
+        let path = join(&block.path, "stores");
+        let mut all = Vec::new();
+        for share in shares {
+            all.push(self.known_name("store", &share.store, &known.stores, &path, share.at.unwrap_or(block.at)));
+        }
+        all.into_iter().collect::<Option<Vec<_>>>()?.into_iter().next()
+    }
+
+    /// Two names of one store would give one share of the numbers twice.
+    fn share_places(&mut self, entities: &[EntityConfig], stores: &[StoreConfig]) {
+        for entity in entities {
+            let mut urls: BTreeMap<&str, &str> = BTreeMap::new();
+            for share in &entity.needs.shares {
+                let Some(store) = stores.iter().find(|store| store.name == share.store) else { continue };
+                if let Some(other) = urls.insert(&store.url, &store.name) {
+                    let message =
+                        format!("{other} and {} are the same store: both would give the same numbers", store.name);
+                    self.refuse(&join(&join("entities", &entity.name), "stores"), share.at, message);
+                }
+            }
+        }
     }
 
     fn scheme(&mut self, block: &Block<'c>) -> Option<&'c dyn SchemeFactory> {
@@ -184,14 +214,15 @@ impl<'c> Reader<'c> {
         let mut owners: BTreeMap<(&str, String), &str> = BTreeMap::new();
         for entity in entities {
             let Some(sequence) = entity.needs.sequence.as_ref().filter(|_| !entity.store.is_empty()) else { continue };
-            let Some(owner) = owners.get(&(entity.store.as_str(), sequence.name.clone())) else {
-                owners.insert((&entity.store, sequence.name.clone()), &entity.name);
+            let stores = entity.range_stores();
+            let taken = stores.iter().find_map(|store| Some((store, owners.get(&(*store, sequence.name.clone()))?)));
+            let Some((store, owner)) = taken else {
+                owners.extend(stores.into_iter().map(|store| ((store, sequence.name.clone()), entity.name.as_str())));
                 continue;
             };
             let message = format!(
-                "{} in store {} is the sequence of entity {owner} already: give this entity a sequence of its own",
+                "{} in store {store} is the sequence of entity {owner} already: give this entity a sequence of its own",
                 words::quoted(&sequence.name),
-                entity.store,
             );
             let path = join("entities", &entity.name);
             let named = self.block("entities", &entity.name).and_then(|block| block.setting("sequence"));

@@ -61,7 +61,7 @@ pub(super) fn nearest<'k>(name: &str, known: &[&'k str]) -> Option<&'k str> {
 }
 
 /// A duration as the config writes it: `10s`, `1500ms`.
-pub(super) fn duration(ms: u64) -> String {
+pub(crate) fn duration(ms: u64) -> String {
     match ms {
         0 => "0s".to_owned(),
         _ if ms.is_multiple_of(1_000) => format!("{}s", ms / 1_000),

@@ -5,6 +5,7 @@
 //! | building, closing, several registries | `registry.rs` |
 //! | what a minter does beside minting | `minter.rs` |
 //! | formats that are pinned, rows that went missing | `formats.rs` |
+//! | ranges: size, stride, several stores, imports | `ranges.rs` |
 //! | leases through outages, fences, suspends | `keeper.rs`, and by chance `hunt.rs` |
 //! | typed ids and serde | `ids.rs` |
 //! | public ids, their keys and what the store guards | `public.rs` |
@@ -27,6 +28,7 @@ mod laws;
 mod minter;
 mod plugins;
 mod public;
+mod ranges;
 mod registry;
 
 use std::{path::Path, time::Duration};

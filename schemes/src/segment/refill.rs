@@ -1,14 +1,18 @@
 //! The one task that fetches ranges, and the give-back at its end.
 //!
-//! It is the only caller of [`RangeStore::allocate`] once a segment is open, so there is never more than one fetch on its way.
-//! A range whose answer was lost is never used: that costs a gap. It lives until [`Refill::finish`], or is aborted when dropped.
+//! There is never more than one such fetch on its way; beside it only `take_range` asks. A range whose answer was lost is never
+//! used: that costs a gap. The task lives until [`Refill::finish`], or is aborted when dropped.
 
 use std::{future::poll_fn, num::NonZeroU32, sync::Arc, task::Poll, time::Duration};
 
-use mintage_core::{IdRange, RANGE_END, RangeStore, Sequence, StoreError, StoreErrorKind, protocol::raises};
+use mintage_core::{Clock, IdRange, StoreError, StoreErrorKind};
 use tokio::{runtime::Handle, task::JoinHandle, time::timeout};
 
-use super::supply::Supply;
+use super::{
+    lane::Lanes,
+    sizing::Sizing,
+    supply::{Fetched, Supply},
+};
 use crate::{Entropy, fork::Birth};
 
 /// Bound of the first wait after a failure: some store trips.
@@ -16,100 +20,95 @@ const RETRY_MS_FIRST: u32 = 50;
 /// Bound of every later wait: soon enough after an outage, and a thousand processes ask a recovering store a few hundred
 /// times a second.
 const RETRY_MS_MAX: u32 = 5_000;
-/// After how long a fetch without an answer is given up. Stores have a shorter limit of their own; this one is for those
-/// that have none, because a fetch that hangs for ever would be the last one.
-const FETCH_MS_MAX: u64 = 30_000;
 
 /// How often a segment that fetches nothing asks whether its sequence was raised: what it holds lies below the floor then. Once a
 /// minute costs a store nothing, and an operator can wait that long.
 const WATCH_MS: u64 = 60_000;
 
-/// Where ranges come from, and what has come so far.
+/// Where ranges come from: one lane after the other, and how many numbers each time.
 #[derive(Debug)]
 pub(super) struct Source {
-    store: Arc<dyn RangeStore>,
-    sequence: Sequence,
-    len: NonZeroU32,
+    pub(super) lanes: Arc<Lanes>,
+    pub(super) sizing: Sizing,
+    pub(super) clock: Arc<dyn Clock>,
+    /// The lane whose turn it is.
+    pub(super) turn: usize,
 }
 
 impl Source {
-    pub(super) fn new(store: Arc<dyn RangeStore>, sequence: Sequence, len: NonZeroU32) -> Self {
-        Self { store, sequence, len }
-    }
-
-    /// Fetches the next range. From then on the store must stand above it.
-    pub(super) async fn fetch(&mut self) -> Result<IdRange, StoreError> {
-        let answer =
-            timeout(Duration::from_millis(FETCH_MS_MAX), self.store.allocate(&self.sequence, self.len, None)).await;
-        let range = answer.unwrap_or_else(|_| {
-            Err(StoreError::new(
-                StoreErrorKind::Unavailable,
-                format!("the store has not answered within {FETCH_MS_MAX} ms: see whether it is up and reachable"),
-            ))
-        })?;
-        self.admit(&range)?;
-        self.sequence.floor = range.end;
-        Ok(range)
-    }
-
-    /// How often the sequence has been raised; `None` if the store does not say just now.
-    async fn raises(&self) -> Option<u64> {
-        let answer = timeout(Duration::from_millis(FETCH_MS_MAX), self.store.sequence(&self.sequence.name)).await;
-        answer.ok()?.ok()?.map(|row| raises(row.version))
-    }
-
-    /// Believes no store blindly: a range that was ours before, or is none, must not be spent.
-    fn admit(&self, range: &IdRange) -> Result<(), StoreError> {
-        let Sequence { name, floor, .. } = &self.sequence;
-        let IdRange { start, end, .. } = range;
-        if range.sequence != *name || start >= end || *end > RANGE_END || range.count() > u64::from(self.len.get()) {
-            return Err(StoreError::new(
-                StoreErrorKind::Corrupt,
-                format!(
-                    "asked for {} numbers of sequence {name}, the store answered {start}..{end} of {}: it breaks the \
-                     contract of a range store, use another",
-                    self.len, range.sequence
-                ),
-            ));
+    /// Fetches the next range, from the lane whose turn it is; from another, where that one fails. `minted` is how many numbers
+    /// were minted so far.
+    pub(super) async fn fetch(&mut self, minted: u64) -> Result<Fetched, StoreError> {
+        let began_ms = self.clock.boot_ms();
+        let len = self.sizing.next_len(began_ms, minted);
+        let mut failure: Option<StoreError> = None;
+        for index in self.lanes.in_order(self.turn) {
+            match self.ask(index, len).await {
+                Ok(fetched) => {
+                    self.sizing.took(self.clock.boot_ms().saturating_sub(began_ms));
+                    return Ok(fetched);
+                }
+                Err(error) => failure = Some(worse(failure, error)),
+            }
         }
-        if start < floor {
-            return Err(StoreError::new(
-                StoreErrorKind::RolledBack,
-                format!(
-                    "sequence {name}: the store answered {start}..{end}, but {} was handed out already: it was emptied or \
-                     restored. Raise the sequence above every number in use, then start again",
-                    floor - 1
-                ),
-            ));
-        }
-        Ok(())
+        self.sizing.forget_rate();
+        Err(failure.unwrap_or_else(|| {
+            StoreError::new(StoreErrorKind::Spent, "the sequence has reached 9223372036854775807: plan a new one")
+        }))
+    }
+
+    /// Asks a store that failed and has rested, once another one has brought a range: nobody waits for it.
+    async fn visit(&mut self) -> Option<Fetched> {
+        let index = self.lanes.rested()?;
+        self.ask(index, self.sizing.len()).await.ok()
+    }
+
+    async fn ask(&mut self, lane: usize, len: u32) -> Result<Fetched, StoreError> {
+        let stride = self.lanes.at(lane).map(super::lane::Open::stride).unwrap_or(super::Stride::EVERY);
+        let range = self.lanes.fetch(lane, NonZeroU32::new(len).unwrap_or(NonZeroU32::MIN), None).await?;
+        self.turn = lane + 1;
+        Ok(Fetched { lane, stride, range, is_last: self.lanes.are_spent() })
+    }
+}
+
+/// Of the failures of several stores the one that leaves most hope: waiting helps against it if it helps at all.
+fn worse(one: Option<StoreError>, other: StoreError) -> StoreError {
+    match one {
+        Some(one) if one.kind() == StoreErrorKind::Unavailable || other.kind() == StoreErrorKind::Spent => one,
+        _ => other,
     }
 }
 
 /// The running task. Dropping it aborts the task; nothing is given back then.
 #[derive(Debug)]
 pub(super) struct Refill {
-    store: Arc<dyn RangeStore>,
-    task: JoinHandle<Option<IdRange>>,
+    lanes: Arc<Lanes>,
+    task: JoinHandle<Option<Fetched>>,
 }
 
 impl Refill {
     pub(super) fn spawn(runtime: &Handle, supply: Arc<Supply>, source: Source, birth: Birth) -> Self {
-        let store = Arc::clone(&source.store);
+        let lanes = Arc::clone(&source.lanes);
         let mut work = Box::pin(keep_supplied(Watch(supply), source));
         // In a forked child the task stays where it was: what it awaits belongs to the parent.
         let task = poll_fn(move |context| if birth.forked() { Poll::Pending } else { work.as_mut().poll(context) });
-        Self { store, task: runtime.spawn(task) }
+        Self { lanes, task: runtime.spawn(task) }
     }
 
-    /// Awaits the end of the task of a sealed supply, a fetch on its way included, and gives the unused numbers back.
-    pub(super) async fn finish(mut self, mut tails: Vec<IdRange>, birth: &Birth) -> Result<(), StoreError> {
+    /// Awaits the end of the task of a sealed supply, a fetch on its way included, and gives the unused numbers back to the
+    /// store that each came from.
+    pub(super) async fn finish(mut self, mut tails: Vec<(usize, IdRange)>, birth: &Birth) -> Result<(), StoreError> {
         // A task that was shut down with its runtime has nothing to hand over.
-        tails.extend((&mut self.task).await.ok().flatten());
-        match join_tails(tails) {
-            Some(tail) if !birth.forked() => self.store.give_back(tail).await.map(drop),
-            _ => Ok(()),
+        let late = (&mut self.task).await.ok().flatten();
+        tails.extend(late.map(|late| (late.lane, late.range)));
+        let mut told = Ok(());
+        for (index, open) in self.lanes.iter().enumerate() {
+            let own = tails.iter().filter(|(lane, _)| *lane == index).map(|(_, tail)| tail.clone());
+            if let Some(tail) = join_tails(own.collect()).filter(|_| !birth.forked()) {
+                told = told.and(open.store().give_back(tail).await.map(drop));
+            }
         }
+        told
     }
 }
 
@@ -120,21 +119,24 @@ impl Drop for Refill {
 }
 
 /// Fetches whenever the supply wants a range, until it is closed. Returns the range that came too late, if one did.
-async fn keep_supplied(watch: Watch, mut source: Source) -> Option<IdRange> {
+async fn keep_supplied(watch: Watch, mut source: Source) -> Option<Fetched> {
     let Watch(supply) = &watch;
     let mut failures = 0;
     while !supply.is_closed() {
         if !supply.is_wanting() {
             let idle = timeout(Duration::from_millis(WATCH_MS), supply.wanted()).await.is_err();
             if idle && supply.remaining() > 0 {
-                learn_of_raises(supply, &source).await;
+                learn_of_raises(supply, &source.lanes).await;
             }
             continue;
         }
-        match source.fetch().await {
-            Ok(range) => {
+        match source.fetch(supply.minted()).await {
+            Ok(fetched) => {
                 failures = 0;
-                if let Err(late) = supply.link(range) {
+                if let Err(late) = supply.link(fetched) {
+                    return Some(late);
+                }
+                if let Some(Err(late)) = source.visit().await.map(|fetched| supply.link(fetched)) {
                     return Some(late);
                 }
             }
@@ -149,10 +151,12 @@ async fn keep_supplied(watch: Watch, mut source: Source) -> Option<IdRange> {
     None
 }
 
-/// Drops what is held if the sequence was raised since it was fetched. The next range is fetched as if it had been spent.
-async fn learn_of_raises(supply: &Supply, source: &Source) {
-    if let Some(raises) = source.raises().await.filter(|raises| *raises > supply.raises()) {
-        supply.abandon_below(raises);
+/// Drops what is held of each sequence that was raised since. The next range is fetched as if it had been spent.
+async fn learn_of_raises(supply: &Supply, lanes: &Lanes) {
+    for lane in 0..lanes.len() {
+        if let Some(raises) = lanes.raises(lane).await {
+            supply.abandon_below(lane, raises);
+        }
     }
 }
 
@@ -168,7 +172,7 @@ impl Drop for Watch {
 
 /// How long to wait after so many failures in a row and one more: anything up to a bound that doubles each time, so that
 /// processes that failed together do not come back together.
-fn retry_wait_ms(failures: u32) -> u32 {
+pub(super) fn retry_wait_ms(failures: u32) -> u32 {
     let bound = RETRY_MS_FIRST.saturating_mul(1 << failures.min(16)).min(RETRY_MS_MAX);
     // Without chance there is still the bound. The remainder is at most the bound.
     Entropy::os().draw_u64().map_or(bound, |dice| 1 + (dice % u64::from(bound)) as u32)

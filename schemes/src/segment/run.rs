@@ -11,6 +11,8 @@ use std::sync::{
 
 use mintage_core::{IdRange, protocol::raises};
 
+use super::Stride;
+
 /// The cursor of a sealed range. Ranges end at 2^63 at most, so it is no number of theirs.
 const SEALED: u64 = u64::MAX;
 /// The mark of a range that never runs low.
@@ -19,6 +21,11 @@ const NEVER: u64 = u64::MAX;
 #[derive(Debug)]
 pub(super) struct Run {
     span: IdRange,
+    /// Which lane it came from.
+    lane: usize,
+    /// The first number of its stride.
+    first: u64,
+    step: u64,
     /// The first number not taken, or `SEALED`. `Relaxed` throughout: nothing else is published through it.
     next: AtomicU64,
     /// Whoever takes the cursor from below this to it or beyond asks for the next range. Only one can.
@@ -40,34 +47,38 @@ pub(super) enum Taken {
 
 impl Run {
     /// A range of which nothing is taken. It runs low when at most `refill_at` of it is left; never, if that is `None`.
-    pub(super) fn new(span: IdRange, refill_at: Option<f64>) -> Self {
-        let Some(refill_at) = refill_at else {
-            return Self { next: AtomicU64::new(span.start), span, mark: NEVER, successor: OnceLock::new() };
-        };
-        // Whole below 2^32, which a float holds exactly.
-        let reserve = (span.count() as f64 * refill_at).floor() as u64;
-        // Between the first number and the last, so that exactly one request passes it whatever the share is.
-        let mark = span.end.saturating_sub(reserve).max(span.start.saturating_add(1)).min(span.end);
-        Self { next: AtomicU64::new(span.start), span, mark, successor: OnceLock::new() }
+    pub(super) fn new(span: IdRange, lane: usize, stride: Stride, refill_at: Option<f64>) -> Self {
+        let (first, step) = (stride.first_from(span.start), u64::from(stride.step()));
+        let count = span.end.saturating_sub(first).div_ceil(step);
+        let mark = refill_at.map_or(NEVER, |refill_at| {
+            // Whole below 2^32, which a float holds exactly.
+            let reserve = (count as f64 * refill_at).floor() as u64;
+            // Between the first number and the last, so that exactly one request passes it whatever the share is.
+            first.saturating_add(count.saturating_sub(reserve).max(1).saturating_mul(step))
+        });
+        Self { next: AtomicU64::new(first), span, lane, first, step, mark, successor: OnceLock::new() }
     }
 
     /// One that never had a number.
     pub(super) fn sealed() -> Self {
-        let run = Self::new(IdRange::new("", 0, 0, 0), None);
+        let run = Self::new(IdRange::new("", 0, 0, 0), 0, Stride::EVERY, None);
         run.seal();
         run
     }
 
-    /// Takes 1 to `n` consecutive numbers.
+    /// Takes 1 to `n` numbers in a row, `step` apart. `n` is at least 1.
     #[inline]
     pub(super) fn take(&self, n: u64) -> Taken {
         let mut at = self.next.load(Ordering::Relaxed);
         loop {
-            let count = n.min(self.span.end.saturating_sub(at));
-            if count == 0 {
+            let room = self.span.end.saturating_sub(at);
+            if room == 0 {
                 return if at == SEALED { Taken::Sealed } else { Taken::Empty };
             }
-            let after = at + count;
+            // The last of them must lie before the end. A division only where it does not.
+            let fits = n.saturating_mul(self.step).saturating_sub(self.step) < room;
+            let count = if fits { n } else { room.div_ceil(self.step) };
+            let after = at + count * self.step;
             match self.next.compare_exchange_weak(at, after, Ordering::Relaxed, Ordering::Relaxed) {
                 Ok(_) => return Taken::Numbers { first: at, count, low: at < self.mark && after >= self.mark },
                 Err(seen) => at = seen,
@@ -77,7 +88,12 @@ impl Run {
 
     /// How many numbers are left.
     pub(super) fn left(&self) -> u64 {
-        self.span.end.saturating_sub(self.next.load(Ordering::Relaxed))
+        self.span.end.saturating_sub(self.next.load(Ordering::Relaxed)).div_ceil(self.step)
+    }
+
+    /// The distance from one number to the next.
+    pub(super) fn step(&self) -> u64 {
+        self.step
     }
 
     /// Whether it is time for the next range.
@@ -99,6 +115,11 @@ impl Run {
         debug_assert!(first_time, "a range has one successor");
     }
 
+    /// Which lane it came from.
+    pub(super) fn lane(&self) -> usize {
+        self.lane
+    }
+
     /// How often its sequence had been raised when it was cut.
     pub(super) fn raises(&self) -> u64 {
         raises(self.span.version)
@@ -106,15 +127,22 @@ impl Run {
 
     /// Leaves what is not taken as a gap. The range is empty then, as if it had been spent.
     pub(super) fn abandon(&self) {
-        let leave = |at| (at < self.span.end).then_some(self.span.end);
+        // Where the cursor of a range is whose last number was taken, whatever its stride.
+        let end = self.span.end + self.step - 1;
+        let leave = |at| (at < self.span.end).then_some(end);
         // A sealed range stays sealed.
         let _ = self.next.fetch_update(Ordering::Relaxed, Ordering::Relaxed, leave);
     }
 
-    /// Makes taking impossible and says what nobody has taken. Empty the second time.
-    pub(super) fn seal(&self) -> IdRange {
-        let from = self.next.swap(SEALED, Ordering::Relaxed).min(self.span.end);
-        IdRange::new(self.span.sequence.clone(), from, self.span.end, self.span.version)
+    /// Makes taking impossible and says what nobody has taken, and of which lane. Empty the second time.
+    pub(super) fn seal(&self) -> (usize, IdRange) {
+        let from = match self.next.swap(SEALED, Ordering::Relaxed) {
+            SEALED => self.span.end,
+            untouched if untouched == self.first => self.span.start,
+            // One past the last number taken: what lies between two of them is nobody's.
+            next => (next - self.step + 1).min(self.span.end),
+        };
+        (self.lane, IdRange::new(self.span.sequence.clone(), from, self.span.end, self.span.version))
     }
 }
 
@@ -134,7 +162,64 @@ mod tests {
     use super::*;
 
     fn run(start: u64, end: u64, refill_at: f64) -> Run {
-        Run::new(IdRange::new("orders", start, end, 7), Some(refill_at))
+        Run::new(IdRange::new("orders", start, end, 7), 0, Stride::EVERY, Some(refill_at))
+    }
+
+    fn striding(start: u64, end: u64, step: u32, offset: u32) -> Run {
+        let stride = Stride::new(step, offset).unwrap();
+        Run::new(IdRange::new("orders", start, end, 7), 3, stride, Some(0.2))
+    }
+
+    /// Every number that `run` still has.
+    fn drain(run: &Run, batch: u64) -> Vec<u64> {
+        let mut numbers = Vec::new();
+        while let Taken::Numbers { first, count, .. } = run.take(batch) {
+            numbers.extend((0..count).map(|nth| first + nth * run.step()));
+        }
+        numbers
+    }
+
+    #[test]
+    fn strides_take_their_own_numbers_of_a_range_and_all_of_them() {
+        for (start, end, step, offset) in
+            [(1, 21, 2, 1), (1, 21, 2, 2), (0, 20, 2, 2), (7, 8, 2, 2), (7, 8, 2, 1), (5, 6, 7, 5), (3, 100, 7, 2)]
+        {
+            for batch in [1, 2, 3, 50, u64::MAX] {
+                let run = striding(start, end, step, offset);
+                let own: Vec<u64> =
+                    (start..end).filter(|at| at % u64::from(step) == u64::from(offset % step)).collect();
+                assert_eq!(run.left(), own.len() as u64);
+                assert_eq!(drain(&run, batch), own, "{start}..{end} by {step} from {offset}");
+                assert_eq!((run.left(), run.is_low(), run.take(1)), (0, true, Taken::Empty));
+            }
+        }
+        let end = mintage_core::RANGE_END;
+        assert_eq!(drain(&striding(end - 4, end, 2, 2), 9), [end - 4, end - 2]);
+    }
+
+    #[test]
+    fn a_stride_gives_back_all_that_it_has_not_passed() {
+        for (taken, from) in [(0, 1), (1, 3), (2, 5), (10, 21)] {
+            let run = striding(1, 21, 2, 2);
+            if taken > 0 {
+                assert!(matches!(run.take(taken), Taken::Numbers { first: 2, .. }));
+            }
+            assert_eq!(run.seal(), (3, IdRange::new("orders", from, 21, 7)), "{taken}");
+            assert_eq!(run.seal().1.count(), 0);
+        }
+    }
+
+    #[test]
+    fn a_stride_runs_low_when_a_fifth_of_its_own_numbers_is_left() {
+        let run = striding(1, 201, 2, 2);
+        let mut asked_at = Vec::new();
+        while let Taken::Numbers { low, .. } = run.take(1) {
+            assert_eq!(run.is_low(), run.left() <= 20);
+            if low {
+                asked_at.push(run.left());
+            }
+        }
+        assert_eq!(asked_at, [20]);
     }
 
     #[test]
@@ -184,16 +269,16 @@ mod tests {
             assert_eq!(run.take(u64::MAX), Taken::Empty);
         }
         assert_eq!(run.next.load(Ordering::Relaxed), 6);
-        assert_eq!(run.seal(), IdRange::new("orders", 6, 6, 7));
+        assert_eq!(run.seal(), (0, IdRange::new("orders", 6, 6, 7)));
     }
 
     #[test]
     fn sealing_says_what_is_unused_and_only_once() {
         let run = run(5, 10, 0.2);
         assert!(matches!(run.take(2), Taken::Numbers { first: 5, count: 2, .. }));
-        assert_eq!(run.seal(), IdRange::new("orders", 7, 10, 7));
+        assert_eq!(run.seal(), (0, IdRange::new("orders", 7, 10, 7)));
         assert_eq!(run.take(1), Taken::Sealed);
-        assert_eq!((run.seal().count(), run.left()), (0, 0));
+        assert_eq!((run.seal().1.count(), run.left()), (0, 0));
     }
 
     #[test]

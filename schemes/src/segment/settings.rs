@@ -17,7 +17,7 @@ use crate::TextForm;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SegmentSettings {
-    pub(super) range_len: NonZeroU32,
+    pub(super) size: RangeSize,
     /// `None`: only when somebody waits.
     pub(super) refill_at: Option<f64>,
     pub(super) initial_ranges: u32,
@@ -41,8 +41,21 @@ impl SegmentSettings {
     /// Asks for `len` numbers at a time. Fewer store trips, larger gaps after a crash.
     #[must_use]
     pub fn range_len(mut self, len: NonZeroU32) -> Self {
-        self.range_len = len;
+        self.size = RangeSize::Fixed(len);
         self
+    }
+
+    /// Asks for as many numbers as last `target_ms` at the present rate, and longer where the store is slow: `min` at first, then
+    /// double or half as many, up to `max`.
+    ///
+    /// # Errors
+    /// [`SegmentFault::Size`] where `min` is above `max`, or the target is 0.
+    pub fn range_lasting(mut self, min: NonZeroU32, max: NonZeroU32, target_ms: u64) -> Result<Self, SegmentFault> {
+        if min > max || target_ms == 0 {
+            return Err(SegmentFault::Size { min: min.get(), max: max.get(), target_ms });
+        }
+        self.size = RangeSize::Lasting { min, max, target_ms };
+        Ok(self)
     }
 
     /// Fetches the standby range when at most this share of the current one is left.
@@ -98,13 +111,20 @@ impl SegmentSettings {
 impl Default for SegmentSettings {
     fn default() -> Self {
         Self {
-            range_len: Self::RANGE_LEN,
+            size: RangeSize::Fixed(Self::RANGE_LEN),
             refill_at: Some(Self::REFILL_AT),
             initial_ranges: Self::INITIAL_RANGES,
             max_wait_ms: Self::MAX_WAIT_MS,
             text: TextForm::Decimal,
         }
     }
+}
+
+/// How many numbers one store trip brings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum RangeSize {
+    Fixed(NonZeroU32),
+    Lasting { min: NonZeroU32, max: NonZeroU32, target_ms: u64 },
 }
 
 /// A setting that makes no sense.
@@ -120,4 +140,28 @@ pub enum SegmentFault {
         max = SegmentSettings::INITIAL_RANGES_MAX
     )]
     InitialRanges(u32),
+    /// The bounds of a range, and how long it is to last.
+    #[error("ranges of {min} to {max} numbers that last {target_ms} ms: write a min up to max, and a target above 0")]
+    Size {
+        /// Fewest numbers.
+        min: u32,
+        /// Most numbers.
+        max: u32,
+        /// How long a range is to last, in milliseconds.
+        target_ms: u64,
+    },
+    /// Which numbers are ours.
+    #[error(
+        "every {step}th number from {offset} on: write a step of 1 to {max} and an offset of 1 to the step",
+        max = super::Stride::STEP_MAX
+    )]
+    Stride {
+        /// The distance from one number to the next.
+        step: u32,
+        /// The first number.
+        offset: u32,
+    },
+    /// Several stores that would mint the same numbers.
+    #[error("no store, or stores whose numbers meet: give each the same step and an offset of its own")]
+    Lanes,
 }

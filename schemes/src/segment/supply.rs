@@ -9,7 +9,6 @@
 
 use std::{
     iter::successors,
-    ops::Range,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
@@ -17,10 +16,13 @@ use std::{
 };
 
 use arc_swap::ArcSwap;
-use mintage_core::{IdRange, MintError, RANGE_END, ReadyError, StoreError, StoreErrorKind};
+use mintage_core::{IdRange, MintError, NumberRun, ReadyError, StoreError, StoreErrorKind};
 use tokio::sync::Notify;
 
-use super::run::{Run, Taken};
+use super::{
+    Stride,
+    run::{Run, Taken},
+};
 
 /// How soon a fetch on its way may answer, for `Exhausted`: a store trip takes some milliseconds.
 const TRIP_MS_GUESS: u32 = 10;
@@ -36,6 +38,8 @@ pub(super) struct Supply {
     /// In how many milliseconds the next fetch may bring something.
     retry_ms: AtomicU32,
     refills: AtomicU64,
+    /// How many numbers came in so far.
+    fetched: AtomicU64,
     ledger: Mutex<Ledger>,
     /// Wakes the refill task.
     wanted: Notify,
@@ -55,12 +59,13 @@ struct Ledger {
 
 impl Supply {
     /// Holds one range.
-    pub(super) fn of(first: IdRange, refill_at: Option<f64>) -> Self {
-        let spent = first.end >= RANGE_END;
+    pub(super) fn of(first: Fetched, refill_at: Option<f64>) -> Self {
+        let spent = first.is_last;
         Self {
             spent: AtomicBool::new(spent),
             refills: AtomicU64::new(1),
-            ..Self::around(Run::new(first, refill_at), refill_at)
+            fetched: AtomicU64::new(first.numbers()),
+            ..Self::around(first.into_run(refill_at), refill_at)
         }
     }
 
@@ -80,15 +85,16 @@ impl Supply {
             spent: AtomicBool::new(false),
             retry_ms: AtomicU32::new(TRIP_MS_GUESS),
             refills: AtomicU64::new(0),
+            fetched: AtomicU64::new(0),
             ledger: Mutex::new(Ledger { last, closed: false, trouble: None, deserted: false }),
             wanted: Notify::new(),
             changed: Notify::new(),
         }
     }
 
-    /// Takes 1 to `n` consecutive numbers.
+    /// Takes 1 to `n` numbers in a row.
     #[inline]
-    pub(super) fn take(&self, n: u64) -> Result<Range<u64>, MintError> {
+    pub(super) fn take(&self, n: u64) -> Result<NumberRun, MintError> {
         loop {
             let run = self.current.load();
             match run.take(n) {
@@ -96,7 +102,7 @@ impl Supply {
                     if low && run.successor().is_none() {
                         self.wanted.notify_one();
                     }
-                    return Ok(first..first + count);
+                    return Ok(NumberRun::new(first, count, run.step()));
                 }
                 Taken::Sealed => return Err(MintError::Closed),
                 Taken::Empty => {}
@@ -182,22 +188,23 @@ impl Supply {
     }
 
     /// Puts a fresh range behind the last one, or hands it back if the segment was closed meanwhile.
-    pub(super) fn link(&self, range: IdRange) -> Result<(), IdRange> {
+    pub(super) fn link(&self, fetched: Fetched) -> Result<(), Fetched> {
         let mut ledger = self.ledger();
         if ledger.closed {
-            return Err(range);
+            return Err(fetched);
         }
-        let ends = range.end >= RANGE_END;
-        let run = Arc::new(Run::new(range, self.refill_at));
+        let (ends, numbers, lane) = (fetched.is_last, fetched.numbers(), fetched.lane);
+        let run = Arc::new(fetched.into_run(self.refill_at));
         let raises = run.raises();
         ledger.last.follow_with(Arc::clone(&run));
         ledger.last = run;
         ledger.trouble = None;
         drop(ledger);
         // After the new range is in its place, so that nobody finds none.
-        self.abandon_below(raises);
+        self.abandon_below(lane, raises);
         self.demanded.store(false, Ordering::Release);
         self.refills.fetch_add(1, Ordering::Relaxed);
+        self.fetched.fetch_add(numbers, Ordering::Relaxed);
         self.retry_ms.store(TRIP_MS_GUESS, Ordering::Relaxed);
         if ends {
             self.spent.store(true, Ordering::Release);
@@ -206,14 +213,10 @@ impl Supply {
         Ok(())
     }
 
-    /// How often the sequence had been raised when the newest range was cut.
-    pub(super) fn raises(&self) -> u64 {
-        self.ledger().last.raises()
-    }
-
-    /// Leaves every range that was cut before the sequence was raised for the `raises`th time: its numbers lie below the floor.
-    pub(super) fn abandon_below(&self, raises: u64) {
-        runs(&self.current.load()).filter(|run| run.raises() < raises).for_each(Run::abandon);
+    /// Leaves every range of a lane that was cut before its sequence was raised for the `raises`th time: the numbers lie below the
+    /// floor.
+    pub(super) fn abandon_below(&self, lane: usize, raises: u64) {
+        runs(&self.current.load()).filter(|run| run.lane() == lane && run.raises() < raises).for_each(Run::abandon);
         loop {
             let run = self.current.load();
             let Some(next) = run.successor().filter(|_| run.left() == 0) else { break };
@@ -222,7 +225,7 @@ impl Supply {
     }
 
     /// Takes in what a fetch at the start came to. Says whether another is worth while.
-    pub(super) fn stock(&self, fetched: Result<IdRange, StoreError>) -> bool {
+    pub(super) fn stock(&self, fetched: Result<Fetched, StoreError>) -> bool {
         match fetched {
             Ok(range) => self.link(range).is_ok(),
             Err(error) => {
@@ -260,7 +263,7 @@ impl Supply {
     }
 
     /// Makes minting impossible, and says what is unused of each range, in order. Nothing the second time.
-    pub(super) fn seal(&self) -> Vec<IdRange> {
+    pub(super) fn seal(&self) -> Vec<(usize, IdRange)> {
         let mut ledger = self.ledger();
         ledger.closed = true;
         let tails = runs(&self.current.load()).map(Run::seal).collect();
@@ -282,6 +285,11 @@ impl Supply {
         runs(&self.current.load()).map(Run::left).sum()
     }
 
+    /// How many numbers were minted so far. A moment's view.
+    pub(super) fn minted(&self) -> u64 {
+        self.fetched.load(Ordering::Relaxed).saturating_sub(self.remaining())
+    }
+
     pub(super) fn refills(&self) -> u64 {
         self.refills.load(Ordering::Relaxed)
     }
@@ -292,6 +300,27 @@ impl Supply {
 
     fn ledger(&self) -> MutexGuard<'_, Ledger> {
         self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A range as it came, and where from.
+#[derive(Debug)]
+pub(super) struct Fetched {
+    pub(super) lane: usize,
+    pub(super) stride: Stride,
+    pub(super) range: IdRange,
+    /// No lane can bring another.
+    pub(super) is_last: bool,
+}
+
+impl Fetched {
+    fn numbers(&self) -> u64 {
+        let first = self.stride.first_from(self.range.start);
+        self.range.end.saturating_sub(first).div_ceil(self.stride.step().into())
+    }
+
+    fn into_run(self, refill_at: Option<f64>) -> Run {
+        Run::new(self.range, self.lane, self.stride, refill_at)
     }
 }
 

@@ -90,7 +90,7 @@ impl<'c> Reader<'c> {
         }
         let prefix = sequence_prefix(&series.name);
         let counts_there = |entity: &&EntityConfig| {
-            entity.store == series.store
+            entity.range_stores().contains(&series.store.as_str())
                 && entity.needs.sequence.as_ref().is_some_and(|sequence| sequence.name.starts_with(&prefix))
         };
         if let Some(entity) = entities.iter().find(counts_there) {
