@@ -42,12 +42,12 @@ impl<E: Entity> FromStr for PublicId<E> {
     /// Takes any text of 1 to 95 printable ASCII characters without spaces: more is known only with a key.
     fn from_str(text: &str) -> Result<Self, PublicIdError> {
         use fmt::Write as _;
-        let fits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic());
+        let fits = text.bytes().all(|byte| byte.is_ascii_graphic());
         let mut kept = PublicText::default();
         match kept.write_str(text) {
-            Ok(()) if fits => Ok(Self::new(kept)),
-            Ok(()) => Err(Malformed::Alphabet.into()),
-            Err(_) => Err(Malformed::Length.into()),
+            Ok(()) if !fits => Err(Malformed::Alphabet.into()),
+            Ok(()) if !text.is_empty() => Ok(Self::new(kept)),
+            _ => Err(Malformed::Length.into()),
         }
     }
 }

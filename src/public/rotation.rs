@@ -95,6 +95,26 @@ impl Ownership {
         self.span_of(id).map_or(FIRST_VERSION, |span| span.owner)
     }
 
+    /// Whether `version` owns `id`, at one cost for every id: it may be what a wrong text opened as.
+    fn is_owner(&self, id: Limbs, version: u32) -> Choice {
+        self.holds(id, |span| span.owner == version)
+    }
+
+    /// Whether `version` owned `id` before it was reissued.
+    fn was_owner(&self, id: Limbs, version: u32) -> Choice {
+        self.holds(id, |span| span.former.contains(&version))
+    }
+
+    /// Whether the span of `id` is one of those that `ours` names. Looks at all of them, and at `id` in constant time only.
+    fn holds(&self, id: Limbs, ours: impl Fn(&Span) -> bool) -> Choice {
+        let mut held = Choice::from(0);
+        for span in &self.spans {
+            // Spans ascend, and the last one that is reached is the one.
+            held = Choice::conditional_select(&held, &truth(ours(span)), id.reaches(span.from));
+        }
+        held
+    }
+
     /// From which id on which version owns.
     pub(crate) fn spans(&self) -> impl Iterator<Item = (Limbs, u32)> {
         self.spans.iter().map(|span| (span.from, span.owner))
@@ -196,7 +216,7 @@ impl<T> Keyset<T> {
         let mut pick = Pick::default();
         for key in self.keys.iter().filter(|key| key.owns) {
             let (id, accepted) = open(&key.cipher, key.version);
-            pick.take(id, accepted & truth(self.ownership.owner_of(id) == key.version));
+            pick.take(id, accepted & self.ownership.is_owner(id, key.version));
         }
         pick.one()
     }
@@ -206,8 +226,7 @@ impl<T> Keyset<T> {
         let mut pick = Pick::default();
         for key in self.keys.iter().filter(|key| key.owned) {
             let (id, accepted) = open(&key.cipher, key.version);
-            let owned = self.ownership.span_of(id).is_some_and(|span| span.former.contains(&key.version));
-            pick.take(id, accepted & truth(owned));
+            pick.take(id, accepted & self.ownership.was_owner(id, key.version));
         }
         pick.one()
     }
@@ -275,6 +294,20 @@ mod tests {
         assert_eq!(owners(&plan, [0, 99, 100, 199]), [3, 3, 3, 3]);
         assert_eq!(plan.versions(), [1, 2, 3]);
         assert!(Ownership::plan(&cuts, Width::Int, &ring("1.revoked = true")).is_err());
+    }
+
+    /// The way of equal cost finds the same owner.
+    #[test]
+    fn owners_are_the_same_on_both_ways() {
+        let cuts = [(2, AnyId::Int(100)), (3, AnyId::Int(200))];
+        let plan = Ownership::plan(&cuts, Width::Int, &ring("3.reissues = 1")).unwrap();
+        for id in [0, 1, 99, 100, 101, 199, 200, 201, u64::MAX].map(Limbs::int) {
+            for version in 1..=4 {
+                assert_eq!(bool::from(plan.is_owner(id, version)), plan.owner_of(id) == version, "{id:?} {version}");
+                let owned = plan.span_of(id).is_some_and(|span| span.former.contains(&version));
+                assert_eq!(bool::from(plan.was_owner(id, version)), owned, "{id:?} {version}");
+            }
+        }
     }
 
     #[test]

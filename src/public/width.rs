@@ -107,6 +107,18 @@ impl Limbs {
         u128::from(self.0[1]) << 64 | u128::from(self.0[2])
     }
 
+    /// Whether it is `other` or above, in constant time: what is compared here may have been opened with a key.
+    pub(crate) fn reaches(self, other: Self) -> Choice {
+        let mut borrow = 0;
+        for (ours, theirs) in self.0.iter().zip(other.0).rev() {
+            let (rest, below) = ours.overflowing_sub(theirs);
+            let (_, below_with_borrow) = rest.overflowing_sub(borrow);
+            borrow = u64::from(below | below_with_borrow);
+        }
+        // The borrow is 0 or 1.
+        !Choice::from(borrow as u8)
+    }
+
     /// All three parts.
     pub(crate) fn parts(self) -> [u64; 3] {
         self.0
@@ -126,6 +138,18 @@ impl ConditionallySelectable for Limbs {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn reaching_is_comparing() {
+        let edges = [0, 1, 2, 1 << 31, 1 << 63, u64::MAX - 1, u64::MAX];
+        let all =
+            || edges.into_iter().flat_map(|a| edges.into_iter().flat_map(move |b| edges.map(|c| Limbs([a, b, c]))));
+        for one in all() {
+            for other in all() {
+                assert_eq!(bool::from(one.reaches(other)), one >= other, "{one:?} {other:?}");
+            }
+        }
+    }
 
     #[test]
     fn limbs_are_the_id_and_sort_as_it_does() {

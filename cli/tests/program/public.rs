@@ -54,6 +54,20 @@ fn keys_are_made_shown_and_never_printed() {
     }
 }
 
+/// Made for its owner only; opened to others, it is told at every start.
+#[test]
+fn a_key_file_that_others_can_read_is_told() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let folder = Folder::with(SHOP);
+    folder.run(&["new", "users", "--public"]).expect(0);
+    let file = folder.path("mintage.keys");
+    assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+    assert_eq!(folder.run(&["new", "users", "--public"]).expect(0).err, "", "one loud line, once");
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();
+    folder.run(&["new", "users", "--public"]).expect(0).says("can be read by others on this machine");
+    folder.run(&["keys", "show"]).expect(0).says("chmod 600");
+}
+
 #[test]
 fn a_lost_key_file_is_not_made_anew_by_hand_either() {
     let folder = Folder::with(SHOP);
