@@ -34,7 +34,8 @@ mod words;
 
 pub use environment::Environment;
 pub use model::{
-    Checked, EntityConfig, KeyConfig, KeyPlace, LeaseTimes, PoolConfig, SeriesConfig, StoreConfig, TokensConfig,
+    Checked, ClockLimits, EntityConfig, KeyConfig, KeyPlace, LeaseTimes, OnLeaseLost, PoolConfig, SeriesConfig,
+    StoreConfig, TokensConfig,
 };
 pub use problems::{ConfigErrors, Problems};
 pub use schema::schema;

@@ -58,6 +58,7 @@ impl From<BuildError> for Failure {
         let code = match &error {
             BuildError::Config(_)
             | BuildError::NoEntity { .. }
+            | BuildError::Ordinal { .. }
             | BuildError::Keys { .. }
             | BuildError::Public { .. } => USAGE,
             // What a store refuses before the first id is a setting: its path, a pool's block, the length of a window.

@@ -139,6 +139,10 @@ pub struct WorkerNeed {
     pub pool: String,
     /// Which one.
     pub which: WorkerChoice,
+    /// Prefer the one that the number of this replica names, whatever `which` says.
+    pub ordinal: bool,
+    /// The pool to lease from while the store of this one cannot be reached.
+    pub fallback: Option<String>,
     /// The worker ids the layout has room for, `0..n`.
     pub room: Range<u32>,
     /// The length of a time unit, in milliseconds: a window holds at least five.
@@ -152,7 +156,16 @@ pub struct WorkerNeed {
 impl WorkerNeed {
     /// Any worker id of `pool` that fits `room`.
     pub fn any(pool: impl Into<String>, room: Range<u32>, unit_ms: u32) -> Self {
-        Self { pool: pool.into(), which: WorkerChoice::Any, room, unit_ms, ids_a_unit: 1, at: None }
+        Self {
+            pool: pool.into(),
+            which: WorkerChoice::Any,
+            ordinal: false,
+            fallback: None,
+            room,
+            unit_ms,
+            ids_a_unit: 1,
+            at: None,
+        }
     }
 }
 
@@ -168,12 +181,14 @@ pub struct Site {
     pub seed: Option<u64>,
     /// `Some(n)` where the process will mint `n` ids and end: ask the store for no more than that.
     pub once: Option<u32>,
+    /// Whether the process mints with several worker ids: a full unit goes on with the next of them instead of borrowing.
+    pub lanes: bool,
 }
 
 impl Site {
     /// A site with a clock and nothing else.
     pub fn new(clock: Arc<dyn Clock>) -> Self {
-        Self { clock, ranges: None, seed: None, once: None }
+        Self { clock, ranges: None, seed: None, once: None, lanes: false }
     }
 }
 
@@ -191,6 +206,11 @@ pub trait BackendFactory: fmt::Debug + Send + Sync + 'static {
     /// # Errors
     /// A sentence that says what to write instead.
     fn check(&self, url: &str) -> Result<(), String>;
+
+    /// Whether no other machine reaches it: then worker ids are kept apart between the processes of one machine only.
+    fn local(&self) -> bool {
+        false
+    }
 
     /// Whether [`open`](Self::open) would find a store there rather than make one: readers make none.
     fn exists(&self, address: &Address) -> bool {

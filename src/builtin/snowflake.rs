@@ -44,6 +44,19 @@ const WORKER_KEYS: &[Key] = &[
         kind: KeyKind::Integer(0, 2_147_483_647),
         about: "Insist on this worker id; it is leased all the same.",
     },
+    Key {
+        name: "ordinal",
+        kind: KeyKind::Flag,
+        about: "Prefer the worker id that has the number of this replica: MINTAGE_ORDINAL, else the end of the host name.",
+    },
+];
+const FALLBACK_KEYS: &[Key] = &[
+    Key {
+        name: "pool",
+        kind: KeyKind::Text,
+        about: "The [workers.X] to lease from while the store of the other one cannot be reached.",
+    },
+    Key { name: "store", kind: KeyKind::Text, about: "The store of that pool; may be left out." },
 ];
 const CLOCK_KEYS: &[Key] = &[
     Key { name: "on_step", kind: KeyKind::Choice(ON_STEP), about: "What to do when the clock steps back." },
@@ -63,6 +76,11 @@ const KEYS: &[Key] = &[
         about: "How the 63 bits are divided, or the name of a preset, which also sets the epoch.",
     },
     Key { name: "worker", kind: KeyKind::Table(WORKER_KEYS), about: "Where the worker id comes from." },
+    Key {
+        name: "fallback",
+        kind: KeyKind::Table(FALLBACK_KEYS),
+        about: "Where the worker id comes from while the store of the pool cannot be reached.",
+    },
     Key { name: "clock", kind: KeyKind::Table(CLOCK_KEYS), about: "What to do when the clock misbehaves." },
     Key {
         name: "sequence_start",
@@ -118,13 +136,16 @@ impl SchemeFactory for SnowflakeFactory {
         if let Err(message) = &probe {
             settings.refuse("clock", message.clone());
         }
-        let (pool, which) = worker?;
+        let fallback = fallback(settings);
+        let (pool, which, ordinal) = worker?;
         if settings.refusals() > before {
             return None;
         }
         let room = u32::try_from(layout.max(Part::Worker) + 1).unwrap_or(u32::MAX);
         let mut need = WorkerNeed::any(pool, 0..room, u32::try_from(layout.unit().ms()).unwrap_or(u32::MAX));
         need.which = which;
+        need.ordinal = ordinal;
+        need.fallback = fallback;
         need.ids_a_unit = layout.max(Part::Sequence) + 1;
         need.at = settings.place("worker");
         let info = mintage_core::IdScheme::info(&probe.ok()?).clone();
@@ -188,7 +209,11 @@ impl SchemePlan for Plan {
 
     async fn open(&self, site: Site) -> Result<Opened, ReadyError> {
         let entropy = site.seed.map_or_else(Entropy::os, Entropy::seeded);
-        let scheme = Snowflake::new(self.reader.clone(), self.settings, Arc::clone(&site.clock))
+        let mut settings = self.settings;
+        if site.lanes {
+            settings.on_overflow = OnOverflow::Wait;
+        }
+        let scheme = Snowflake::new(self.reader.clone(), settings, Arc::clone(&site.clock))
             .map_err(|message| ReadyError::with_source(mintage_core::MintError::LeaseLapsed, message))?
             .with_entropy(entropy);
         let scheme = Arc::new(scheme);
@@ -397,7 +422,15 @@ fn unit_text(settings: &Settings<'_>) -> Option<&'static str> {
     }
 }
 
-fn worker(settings: &mut Settings<'_>) -> Option<(String, WorkerChoice)> {
+fn fallback(settings: &mut Settings<'_>) -> Option<String> {
+    let mut table = settings.table("fallback")?;
+    if !table.has("pool") {
+        table.refuse("", "pool is missing: name the [workers.X] of the reserve");
+    }
+    table.text("pool").map(str::to_owned)
+}
+
+fn worker(settings: &mut Settings<'_>) -> Option<(String, WorkerChoice, bool)> {
     if !settings.has("worker") {
         settings.refuse(
             "worker",
@@ -411,11 +444,16 @@ fn worker(settings: &mut Settings<'_>) -> Option<(String, WorkerChoice)> {
         None if table.has("id") => return None,
         None => WorkerChoice::Any,
     };
+    let ordinal = table.flag("ordinal").unwrap_or(false);
+    if ordinal && which != WorkerChoice::Any {
+        table.refuse("ordinal", "id insists on one worker id and ordinal prefers another: keep one of the two");
+        return None;
+    }
     if !table.has("pool") {
         table.refuse("", "pool is missing: name the [workers.X] that leases worker ids; an id alone would not keep a second process away");
         return None;
     }
-    Some((table.text("pool")?.to_owned(), which))
+    Some((table.text("pool")?.to_owned(), which, ordinal))
 }
 
 /// Digits in groups of three, with thin gaps: `4 096 000`.

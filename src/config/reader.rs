@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use mintage_core::plugin::{Catalog, Place, Problem, SchemeFactory, Setting, Settings, Value};
 
 use super::{
-    Checked, Config, ConfigErrors, EntityConfig, Environment, KeyConfig, Problems,
+    Checked, Config, ConfigErrors, EntityConfig, Environment, KeyConfig, Problems, StoreConfig,
     keys::{BEARER, ENTITY_NAME, Grammar, NAME, REALM},
     offer::Offer,
     shape::Shape,
@@ -16,6 +16,7 @@ use super::{
     words,
 };
 
+mod fleet;
 mod pools;
 mod public;
 mod series;
@@ -89,14 +90,15 @@ impl<'c> Reader<'c> {
         let series = self.every_series(&known, &entities);
         let tokens = self.tokens(&known, &entities);
         let regions = self.regions();
-        let pools = self.pools(&known, &entities, &regions);
+        let stores: Vec<StoreConfig> = stores.iter().filter_map(|block| self.store(block)).collect();
+        let pools = self.pools(&known, &entities, &regions, &stores);
         Checked {
             folder: self.config.folder.clone(),
             realm,
             series,
             pools,
             regions: regions.into_iter().map(|(name, region)| (name.to_owned(), region)).collect(),
-            stores: stores.iter().filter_map(|block| self.store(block)).collect(),
+            stores,
             keys,
             entities,
             tokens,

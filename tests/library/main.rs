@@ -6,6 +6,8 @@
 //! | what a minter does beside minting | `minter.rs` |
 //! | formats that are pinned, rows that went missing | `formats.rs` |
 //! | leases through outages, fences, suspends | `keeper.rs`, and by chance `hunt.rs` |
+//! | replicas, clocks, reserves, regions | `fleet.rs` |
+//! | metrics | `telemetry.rs` |
 //! | typed ids and serde | `ids.rs` |
 //! | forked children | `../fork.rs`, a program of its own |
 //! | reading ids | `inspect.rs` |
@@ -17,6 +19,7 @@
 
 mod allocation;
 mod faulty;
+mod fleet;
 mod formats;
 mod hunt;
 mod ids;
@@ -26,6 +29,7 @@ mod laws;
 mod minter;
 mod plugins;
 mod registry;
+mod telemetry;
 
 use std::{path::Path, time::Duration};
 
