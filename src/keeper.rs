@@ -26,7 +26,7 @@ use crate::{
 };
 
 pub(crate) mod clocks;
-mod plan;
+pub(crate) mod plan;
 
 pub(crate) use plan::{Claim, KeeperPlan, Record, Records};
 

@@ -731,6 +731,7 @@ impl Assembly<'_> {
         if self.builder.wants(entity) {
             let agreed = self.format_of(entity).agrees_with(&recorded, &entity.name);
             agreed.map_err(|source| store_error(&store, source))?;
+            self.announce_revision(entity, &store, &recorded).await?;
         }
         Ok(true)
     }

@@ -145,6 +145,8 @@ pub struct WorkerNeed {
     pub fallback: Option<String>,
     /// The worker ids the layout has room for, `0..n`.
     pub room: Range<u32>,
+    /// Those that each of its layouts, the former ones too, has room for: what a pool without a region has.
+    pub always: Range<u32>,
     /// The length of a time unit, in milliseconds: a window holds at least five.
     pub unit_ms: u32,
     /// How many ids one worker can mint in a unit.
@@ -161,6 +163,7 @@ impl WorkerNeed {
             which: WorkerChoice::Any,
             ordinal: false,
             fallback: None,
+            always: room.clone(),
             room,
             unit_ms,
             ids_a_unit: 1,
@@ -608,6 +611,28 @@ impl<'a> Settings<'a> {
             }),
             other => self.wrong_type(key, "a table", other),
         }
+    }
+
+    /// A list of tables, each to be read in the same way.
+    pub fn tables<T>(&mut self, key: &str, mut each: impl FnMut(&mut Settings<'_>) -> T) -> Option<Vec<T>> {
+        let Value::List(items) = &self.get(key)?.value else {
+            let found = &self.get(key)?.value;
+            return self.wrong_type(key, "a list of tables", found);
+        };
+        let mut read = Vec::new();
+        for (position, item) in items.iter().enumerate() {
+            let Value::Table(table) = &item.value else {
+                return self.wrong_type(key, "a list of tables", &item.value);
+            };
+            read.push(each(&mut Settings {
+                path: format!("{}.{key}[{position}]", self.path),
+                at: Some(item.at),
+                table,
+                problems: self.problems,
+                now_ms: self.now_ms,
+            }));
+        }
+        Some(read)
     }
 
     fn wrong_type<T>(&mut self, key: &str, expected: &str, found: &Value) -> Option<T> {

@@ -26,6 +26,10 @@ use super::{
 /// keeps no timeout must not hold the keeper for ever.
 const ANSWER_GRACE_MS: u64 = 500;
 
+/// How long before it begins a new layout must be on record. No window ends later than that after it was granted: a window, and
+/// how far ahead it may begin, are a day each at most, and so is the time by which clocks may differ.
+const REVISION_LEAD_MS: u64 = 3 * 86_400_000;
+
 /// What a keeper needs to know of one pool in one store.
 #[derive(Debug)]
 pub(crate) struct KeeperPlan {
@@ -83,7 +87,7 @@ impl KeeperPlan {
     pub(crate) async fn claim(&self, previous: Option<u128>) -> Result<Claim, StoreError> {
         let mut pool = self.pool.clone();
         if !self.records.settled() {
-            pool.known = self.answered(self.records.compare()).await?;
+            pool.known = self.answered(self.records.compare(self.clock.unix_ms())).await?;
         }
         let token =
             Entropy::os().draw_u128().map_err(|error| StoreError::new(StoreErrorKind::Refused, error.to_string()))?;
@@ -207,10 +211,13 @@ impl Records {
     }
 
     /// Compares everything with the store, before a claim is made there. Says whether the pool was used there before.
-    async fn compare(&self) -> Result<bool, StoreError> {
+    async fn compare(&self, now_ms: u64) -> Result<bool, StoreError> {
         for record in self.entities.iter().chain(&self.others) {
             if let Some(recorded) = record.formats.pinned(&record.name).await? {
                 record.format.agrees_with(&recorded, &record.name)?;
+                if let Some(from_ms) = recorded.unknown_revision_ms(&record.format) {
+                    comes_in_time(&record.name, from_ms, now_ms)?;
+                }
             }
         }
         let Some(mark) = &self.mark else { return Ok(false) };
@@ -238,6 +245,25 @@ impl Records {
         }
         Ok(earliest)
     }
+}
+
+/// Refuses to record a change of layout that holders of leases may not hear of in time. Each hears of it at its next renewal;
+/// until then it may hold a window that ends after the change, and would stamp by the old layout.
+///
+/// # Errors
+/// `Refused`, with the earliest time that would do.
+pub(crate) fn comes_in_time(entity: &str, from_ms: u64, now_ms: u64) -> Result<(), StoreError> {
+    if from_ms >= now_ms.saturating_add(REVISION_LEAD_MS) {
+        return Ok(());
+    }
+    let days = REVISION_LEAD_MS / 86_400_000;
+    Err(StoreError::new(
+        StoreErrorKind::Refused,
+        format!(
+            "entities.{entity}.layouts: this change is not on record in the store yet, and comes too soon: a process that does not \
+             know it may hold a window beyond it. Choose a time at least {days} days ahead, and start once with it before"
+        ),
+    ))
 }
 
 /// Both answers, asked for at the same time.

@@ -12,7 +12,7 @@ use super::{Assembly, BuildError, later::Later, missing, pool_of, store_error};
 use crate::{
     config::{EntityConfig, PoolConfig},
     instance,
-    keeper::{Claim, Exit, KeeperPlan, Posts, Record, Records, clocks::Clocks, clocks::Comparison},
+    keeper::{Claim, Exit, KeeperPlan, Posts, Record, Records, clocks::Clocks, clocks::Comparison, plan},
     publish::{keys_of, record_name},
     regions,
 };
@@ -82,6 +82,26 @@ impl Assembly<'_> {
     pub(super) async fn pin_regions(&mut self, store: &str) -> Result<(), BuildError> {
         let formats = self.formats(store).await?;
         regions::settle(&*formats, &self.checked.regions).await.map_err(|source| store_error(store, source))
+    }
+
+    /// A layout that the store does not know yet is recorded, at the reserve first, only while every holder of a lease will
+    /// still hear of it in time.
+    pub(super) async fn announce_revision(
+        &mut self,
+        entity: &EntityConfig,
+        store: &str,
+        recorded: &Format,
+    ) -> Result<(), BuildError> {
+        let format = self.format_of(entity);
+        let Some(from_ms) = recorded.unknown_revision_ms(&format) else { return Ok(()) };
+        let now_ms = self.builder.clock.unix_ms();
+        plan::comes_in_time(&entity.name, from_ms, now_ms).map_err(|source| store_error(store, source))?;
+        let pool = pool_of(entity).and_then(|pool| self.checked.pool(pool));
+        let reserve = pool.and_then(|pool| self.checked.pool(pool.fallback.as_deref()?));
+        match reserve.filter(|reserve| reserve.store != store) {
+            Some(reserve) => self.pin(&reserve.store, &entity.name, &format).await,
+            None => Ok(()),
+        }
     }
 
     /// Claims the worker ids of a pool: one, or as many as its `count` says.

@@ -7,6 +7,7 @@
 //! | formats that are pinned, rows that went missing | `formats.rs` |
 //! | leases through outages, fences, suspends | `keeper.rs`, and by chance `hunt.rs` |
 //! | replicas, clocks, reserves, regions | `fleet.rs` |
+//! | a layout that follows another | `layouts.rs` |
 //! | metrics | `telemetry.rs` |
 //! | typed ids and serde | `ids.rs` |
 //! | forked children | `../fork.rs`, a program of its own |
@@ -26,6 +27,7 @@ mod ids;
 mod inspect;
 mod keeper;
 mod laws;
+mod layouts;
 mod minter;
 mod plugins;
 mod registry;

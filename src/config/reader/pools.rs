@@ -186,10 +186,10 @@ impl<'c> Reader<'c> {
 
     /// The worker ids of a pool, which must fit every layout that uses it.
     fn workers(&mut self, region: Option<&(&'c str, Range<u32>)>, users: &[User<'_>]) -> Range<u32> {
-        let narrowest = users.iter().min_by_key(|user| user.need.room.end);
+        let narrowest = users.iter().min_by_key(|user| user.need.always.end);
         let block = match region {
             Some((_, block)) => block.clone(),
-            None => narrowest.map_or(0..0, |user| user.need.room.clone()),
+            None => narrowest.map_or(0..0, |user| user.need.always.clone()),
         };
         for user in users {
             let room = &user.need.room;
