@@ -34,8 +34,8 @@ mod words;
 
 pub use environment::Environment;
 pub use model::{
-    Checked, EntityConfig, KeyConfig, KeyPlace, LeaseTimes, PasswordPlace, PoolConfig, SeriesConfig, StoreConfig,
-    TokensConfig,
+    Checked, ClockLimits, EntityConfig, KeyConfig, KeyPlace, LeaseTimes, OnLeaseLost, PasswordPlace, PoolConfig,
+    SeriesConfig, StoreConfig, TokensConfig,
 };
 pub use problems::{ConfigErrors, Problems};
 pub(crate) use reader::stores::holds_password;

@@ -1,62 +1,82 @@
-//! The keeper: one owned task per worker pool that renews the lease, stops minting by moving its bound, claims anew after a
-//! loss, and releases on close.
+//! The keeper: one owned task per lease that renews it, stops minting by moving its bound, claims anew after a loss, and
+//! releases on close.
 //!
 //! **What happens when the store is down?** The holder mints on to the end of its window and the keeper keeps asking. When the
 //! window is over, `mint` says `LeaseLapsed`. When the store is back, the renewal succeeds if nobody took the id meanwhile;
 //! otherwise it is fenced, and the keeper claims another: the old window is used up to its end or to the new claim,
-//! whichever comes first. Uniqueness never depends on any of this being timely.
+//! whichever comes first. Where the config has a reserve, the keeper leases from there once the window is over, and goes home
+//! when it can. Uniqueness never depends on any of this being timely.
 
 use std::{
+    fmt,
     future::poll_fn,
-    ops::Range,
     sync::{Arc, Mutex, PoisonError},
     task::Poll,
     time::Duration,
 };
 
-use mintage_core::{
-    Clock, Holder, Lease, LeaseStore, LeaseTerms, Leased, StoreError, StoreErrorKind, WorkerChoice, WorkerPool,
-};
-use mintage_schemes::{Entropy, fork::Birth};
+use mintage_core::{Lease, Leased, StoreError, StoreErrorKind};
+use mintage_schemes::fork::Birth;
 use tokio::{sync::Notify, task::JoinHandle};
+
+use self::clocks::{Comparison, Sight};
+use crate::{
+    config::OnLeaseLost,
+    telemetry::{self, Post},
+};
+
+pub(crate) mod clocks;
+pub(crate) mod plan;
+
+pub(crate) use plan::{Claim, KeeperPlan, Record, Records};
 
 /// Longest pause between two attempts while the store does not answer.
 const RETRY_MS_MAX: u64 = 1_000;
-/// How much longer than the store's own timeout a call is awaited: the store knows better what went wrong. A store that
-/// keeps no timeout must not hold the keeper for ever.
-const ANSWER_GRACE_MS: u64 = 500;
 /// How long the task may take to end, in milliseconds. It does at once, unless nobody drives the runtime it was started on.
 const END_MS_MAX: u64 = 1_000;
+/// How long a holder of the reserve waits before it asks at home again, in milliseconds. A store that hangs costs its timeout
+/// each time, in which the reserve is not renewed.
+const HOME_PAUSE_MS: u64 = 30_000;
 
-/// What a keeper needs to know.
+/// Where a lease comes from, and what to do without one.
 #[derive(Debug)]
-pub(crate) struct KeeperPlan {
-    pub(crate) store: Arc<dyn LeaseStore>,
-    pub(crate) pool: WorkerPool,
-    pub(crate) which: WorkerChoice,
-    pub(crate) terms: LeaseTerms,
-    pub(crate) renew_ms: u64,
-    /// How long one call to the store may take.
-    pub(crate) timeout_ms: u64,
-    /// Stop this long after the last successful request was sent, even though the window goes on: the strict rule.
-    pub(crate) stop_ms: Option<u64>,
-    pub(crate) instance: String,
-    pub(crate) clock: Arc<dyn Clock>,
+pub(crate) struct Posts {
+    pub(crate) home: KeeperPlan,
+    /// Serves while the store of the home pool cannot be reached.
+    pub(crate) reserve: Option<KeeperPlan>,
+    /// Which of the process's leases of the pool.
+    pub(crate) lane: u32,
+    pub(crate) on_lost: OnLeaseLost,
+    pub(crate) exit: Exit,
 }
 
-/// Holds one lease for one process and pool, shared by every entity of the pool (rule R2).
+/// What `on_lease_lost = "exit"` does.
+#[derive(Clone)]
+pub(crate) struct Exit(pub(crate) Arc<dyn Fn(&str) + Send + Sync>);
+
+impl fmt::Debug for Exit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Exit")
+    }
+}
+
+/// Holds one lease, shared by every entity of the pool in this process (rule R2).
 #[derive(Debug)]
 pub(crate) struct Keeper {
     shared: Arc<Shared>,
     task: Mutex<Option<JoinHandle<()>>>,
 }
 
-/// How a pool's lease stands.
+/// How a lease stands.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct LeaseHealth {
-    /// The pool.
+    /// The pool it is from.
     pub pool: String,
+    /// The pool in whose place that one serves, where this is the reserve.
+    pub in_place_of: Option<String>,
+    /// Which of this process's leases of the pool, from 0.
+    pub lane: u32,
     /// The worker id that ids carry.
     pub worker: u32,
     /// End of the window granted so far, Unix ms.
@@ -66,11 +86,19 @@ pub struct LeaseHealth {
     pub live: bool,
     /// Why the last renewal or claim failed, if it did.
     pub trouble: Option<String>,
+    /// This machine's clock less the store's at the last renewal, in milliseconds. `None` where they are one clock.
+    pub store_offset_ms: Option<i64>,
+    /// This machine's clock less the median of the other holders', in milliseconds. `None` where there are no others.
+    pub clock_skew_ms: Option<i64>,
+    /// How many other holders were compared with.
+    pub peers: usize,
+    /// Whether that is further than the config's `clock.alert`.
+    pub clock_alert: bool,
 }
 
 #[derive(Debug)]
 struct Shared {
-    plan: KeeperPlan,
+    posts: Posts,
     leased: Vec<Arc<dyn Leased>>,
     birth: Birth,
     stop: Notify,
@@ -81,8 +109,15 @@ struct Shared {
 struct State {
     /// What can be renewed and released; `None` once it was lost.
     lease: Option<Lease>,
+    /// Whether it is the reserve's.
+    on_reserve: bool,
     granted: Granted,
+    /// Named in the next claim at home, to get the same worker id back after a bump.
+    previous: Option<u128>,
     trouble: Option<Arc<StoreError>>,
+    comparison: Comparison,
+    seen: Sight,
+    next_home_boot_ms: u64,
 }
 
 /// What the schemes may use: theirs to its end, whoever holds the worker id by then.
@@ -90,104 +125,36 @@ struct State {
 struct Granted {
     worker: u32,
     end_ms: u64,
-    /// Named in the next claim, to get the same worker id back after a bump.
-    token: u128,
     /// When the request behind it was sent, on the clock that counts suspend.
     sent_boot_ms: u64,
     /// The wall time at which the schemes were told to stop.
     stop_wall_ms: u64,
 }
 
-/// A lease that was just granted, and when it was asked for.
-#[derive(Debug)]
-pub(crate) struct Claim {
-    pub(crate) lease: Lease,
-    sent_boot_ms: u64,
-}
-
-impl KeeperPlan {
-    /// Claims a worker id. An answer that got lost is abandoned with its token, never guessed.
-    pub(crate) async fn claim(&self, previous: Option<u128>) -> Result<Claim, StoreError> {
-        let token =
-            Entropy::os().draw_u128().map_err(|error| StoreError::new(StoreErrorKind::Refused, error.to_string()))?;
-        let mut holder = Holder::new(token, self.instance.clone(), self.clock.unix_ms());
-        holder.previous = previous;
-        let sent_boot_ms = self.clock.boot_ms();
-        let lease = self.answered(self.store.acquire(&self.pool, self.which, &holder, &self.terms)).await?;
-        self.admit(&lease, token)?;
-        Ok(Claim { lease, sent_boot_ms })
-    }
-
-    /// Asks for more time.
-    async fn renew(&self, lease: &Lease) -> Result<Claim, StoreError> {
-        let holder = Holder::new(lease.fence.token, self.instance.clone(), self.clock.unix_ms());
-        let sent_boot_ms = self.clock.boot_ms();
-        let longer = self.answered(self.store.renew(lease, &holder, &self.terms)).await?;
-        self.admit(&longer, lease.fence.token)?;
-        if (longer.worker, longer.fence, longer.window.start) != (lease.worker, lease.fence, lease.window.start) {
-            return Err(self.broken(&longer));
-        }
-        Ok(Claim { lease: longer, sent_boot_ms })
-    }
-
-    /// Believes no store blindly: a worker id outside our block is somebody else's.
-    fn admit(&self, lease: &Lease, token: u128) -> Result<(), StoreError> {
-        let ours = self.pool.block.contains(&lease.worker) && lease.fence.token == token && !lease.window.is_empty();
-        if ours { Ok(()) } else { Err(self.broken(lease)) }
-    }
-
-    fn broken(&self, lease: &Lease) -> StoreError {
-        let Range { start, end } = self.pool.block;
-        StoreError::new(
-            StoreErrorKind::Corrupt,
-            format!(
-                "pool {}: asked for a worker id of {start}..{end}, the store answered with id {} and the window {:?}: it breaks \
-                 the contract of a lease store, use another",
-                self.pool.name, lease.worker, lease.window
-            ),
-        )
-    }
-
-    /// Gives a worker id back, in one attempt.
-    pub(crate) async fn release(&self, lease: Lease, first_unused_ms: u64) -> Result<(), StoreError> {
-        self.answered(self.store.release(lease, first_unused_ms, &self.terms)).await
-    }
-
-    /// The store's answer, or its absence. Cutting a call off is safe: a lost claim is abandoned, a renewal can be asked again.
-    async fn answered<T>(&self, call: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
-        let limit_ms = self.timeout_ms.saturating_add(ANSWER_GRACE_MS);
-        tokio::time::timeout(Duration::from_millis(limit_ms), call).await.unwrap_or_else(|_| {
-            Err(StoreError::new(
-                StoreErrorKind::Unavailable,
-                format!(
-                    "no answer from the store of pool {} within {limit_ms} ms: see whether it is up",
-                    self.pool.name
-                ),
-            ))
-        })
-    }
-
-    fn granted(&self, lease: &Lease, sent_boot_ms: u64) -> Granted {
-        let stop_wall_ms = self.stop_wall_ms(sent_boot_ms);
-        Granted { worker: lease.worker, end_ms: lease.window.end, token: lease.fence.token, sent_boot_ms, stop_wall_ms }
-    }
-
-    /// The wall time at which to stop. Measured from before the request was sent, on the clock that counts suspend.
-    fn stop_wall_ms(&self, sent_boot_ms: u64) -> u64 {
-        let Some(stop_ms) = self.stop_ms else { return u64::MAX };
-        let elapsed_ms = self.clock.boot_ms().saturating_sub(sent_boot_ms);
-        self.clock.unix_ms().saturating_add(stop_ms.saturating_sub(elapsed_ms))
-    }
-}
-
 impl Keeper {
     /// Grants the first window to `leased` and keeps it alive until `close`.
-    pub(crate) fn start(plan: KeeperPlan, claim: Claim, leased: Vec<Arc<dyn Leased>>) -> Self {
-        let granted = plan.granted(&claim.lease, claim.sent_boot_ms);
-        let state = Mutex::new(State { lease: Some(claim.lease.clone()), granted, trouble: None });
+    pub(crate) fn start(
+        posts: Posts,
+        claim: Claim,
+        on_reserve: bool,
+        comparison: Comparison,
+        leased: Vec<Arc<dyn Leased>>,
+    ) -> Self {
+        let plan = posts.reserve.as_ref().filter(|_| on_reserve).unwrap_or(&posts.home);
+        let state = Mutex::new(State {
+            lease: None,
+            on_reserve,
+            granted: plan.granted(&claim),
+            previous: None,
+            trouble: None,
+            comparison,
+            seen: Sight::of(&*plan.clock),
+            next_home_boot_ms: plan.clock.boot_ms().saturating_add(HOME_PAUSE_MS),
+        });
         let birth = Birth::here();
-        let shared = Arc::new(Shared { plan, leased, birth, stop: Notify::new(), state });
-        shared.grant(claim);
+        let shared = Arc::new(Shared { posts, leased, birth, stop: Notify::new(), state });
+        shared.grant(claim, on_reserve);
+        shared.tell(None);
         let mut work = Box::pin(keep(Arc::clone(&shared)));
         // In a forked child the task stays where it was: the lease and the store's connections are the parent's (rule R5).
         let task = poll_fn(move |context| if birth.forked() { Poll::Pending } else { work.as_mut().poll(context) });
@@ -196,16 +163,7 @@ impl Keeper {
 
     /// How the lease stands.
     pub(crate) fn health(&self) -> LeaseHealth {
-        let plan = &self.shared.plan;
-        let state = self.shared.state();
-        let Granted { worker, end_ms, sent_boot_ms, .. } = state.granted;
-        LeaseHealth {
-            pool: plan.pool.name.clone(),
-            worker,
-            window_end_ms: end_ms,
-            live: plan.clock.unix_ms() < end_ms.min(plan.stop_wall_ms(sent_boot_ms)),
-            trouble: state.trouble.as_ref().map(ToString::to_string),
-        }
+        self.shared.health()
     }
 
     /// Ends the task, stops every scheme of the pool, and gives the worker id back. In a forked child it does nothing: the
@@ -223,14 +181,11 @@ impl Keeper {
             }
         }
         // First nobody can mint any more; only then is it known what was used.
-        let first_unused_ms = self.shared.leased.iter().filter_map(|scheme| scheme.halt()).max();
+        let first_unused_ms = self.shared.halt();
         for scheme in &self.shared.leased {
             scheme.shut();
         }
-        let lease = self.shared.state().lease.take();
-        let Some(lease) = lease else { return Ok(()) };
-        let first_unused_ms = first_unused_ms.unwrap_or(lease.window.start);
-        match self.shared.plan.release(lease, first_unused_ms).await {
+        match self.shared.give_back(first_unused_ms).await {
             // Somebody else holds it by now: there is nothing left to give back.
             Err(error) if error.kind() == StoreErrorKind::Fenced => Ok(()),
             other => other,
@@ -256,30 +211,186 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn renew(&self, lease: &Lease) -> Result<(), StoreError> {
-        let Claim { lease, sent_boot_ms } = self.plan.renew(lease).await?;
-        let granted = self.plan.granted(&lease, sent_boot_ms);
-        self.state().lease = Some(lease);
+    /// Where the lease is from.
+    fn plan(&self, on_reserve: bool) -> &KeeperPlan {
+        self.posts.reserve.as_ref().filter(|_| on_reserve).unwrap_or(&self.posts.home)
+    }
+
+    fn health(&self) -> LeaseHealth {
+        let live = self.live();
+        let state = self.state();
+        let plan = self.plan(state.on_reserve);
+        let Comparison { offset_ms, skew_ms, peers } = state.comparison;
+        let alert_ms = plan.clocks.as_ref().map(|clocks| clocks.limits.alert_ms);
+        LeaseHealth {
+            pool: plan.pool.name.clone(),
+            in_place_of: state.on_reserve.then(|| self.posts.home.pool.name.clone()),
+            lane: self.posts.lane,
+            worker: state.granted.worker,
+            window_end_ms: state.granted.end_ms,
+            live,
+            trouble: state.trouble.as_ref().map(ToString::to_string),
+            store_offset_ms: offset_ms,
+            clock_skew_ms: skew_ms,
+            peers,
+            clock_alert: skew_ms.zip(alert_ms).is_some_and(|(skew_ms, alert_ms)| skew_ms.unsigned_abs() > alert_ms),
+        }
+    }
+
+    /// Whether minting is possible just now.
+    fn live(&self) -> bool {
+        let state = self.state();
+        let Granted { end_ms, sent_boot_ms, .. } = state.granted;
+        let plan = self.plan(state.on_reserve);
+        plan.clock.unix_ms() < end_ms.min(plan.stop_wall_ms(sent_boot_ms))
+    }
+
+    /// One attempt to get more time, or any.
+    async fn attempt(&self) -> Result<(), StoreError> {
+        if self.stepped_back() {
+            let first_unused_ms = self.halt();
+            self.state().previous = None;
+            // If it cannot be told, the id rests until its window is over. The next claim says how the store is.
+            let _ = self.give_back(first_unused_ms).await;
+        }
+        let (lease, on_reserve) = {
+            let state = self.state();
+            (state.lease.clone(), state.on_reserve)
+        };
+        let Some(lease) = lease else { return self.claim().await };
+        match self.renew(&lease, on_reserve).await {
+            Err(error) if error.kind() == StoreErrorKind::Unavailable && !on_reserve && !self.live() => {
+                self.claim_from_reserve(error).await
+            }
+            Ok(()) if on_reserve && self.home_is_due() => {
+                // Not yet: the reserve serves on.
+                let _ = self.go_home().await;
+                Ok(())
+            }
+            other => other,
+        }
+    }
+
+    async fn renew(&self, lease: &Lease, on_reserve: bool) -> Result<(), StoreError> {
+        let plan = self.plan(on_reserve);
+        let claim = plan.renew(lease).await?;
+        let granted = plan.granted(&claim);
+        self.state().lease = Some(claim.lease.clone());
         self.extend(granted);
+        self.state().comparison = plan.compare(&claim).await;
         Ok(())
     }
 
     async fn claim(&self) -> Result<(), StoreError> {
-        let previous = self.state().granted.token;
-        let claim = self.plan.claim(Some(previous)).await?;
-        self.grant(claim);
+        let previous = self.state().previous;
+        let home = &self.posts.home;
+        match home.claim(previous).await {
+            Ok(claim) => {
+                let comparison = home.compare(&claim).await;
+                self.grant(claim, false);
+                self.state().comparison = comparison;
+                Ok(())
+            }
+            Err(error) if error.kind() == StoreErrorKind::Unavailable && !self.live() => {
+                self.claim_from_reserve(error).await
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The window is over and the store at home says nothing: `error`. That is the one to tell if there is no reserve either.
+    async fn claim_from_reserve(&self, error: StoreError) -> Result<(), StoreError> {
+        let Some(reserve) = &self.posts.reserve else { return Err(error) };
+        let claim = reserve.claim(None).await.map_err(|_| error)?;
+        let comparison = reserve.compare(&claim).await;
+        self.grant(claim, true);
+        let mut state = self.state();
+        state.comparison = comparison;
+        state.next_home_boot_ms = reserve.clock.boot_ms().saturating_add(HOME_PAUSE_MS);
         Ok(())
     }
 
+    fn home_is_due(&self) -> bool {
+        let boot_ms = self.posts.home.clock.boot_ms();
+        let mut state = self.state();
+        let due = boot_ms >= state.next_home_boot_ms;
+        if due {
+            state.next_home_boot_ms = boot_ms.saturating_add(HOME_PAUSE_MS);
+        }
+        due
+    }
+
+    /// Claims at home and gives the reserve back.
+    async fn go_home(&self) -> Result<(), StoreError> {
+        let previous = self.state().previous;
+        let claim = self.posts.home.claim(previous).await?;
+        let comparison = self.posts.home.compare(&claim).await;
+        let first_unused_ms = self.halt();
+        let lease = self.state().lease.take();
+        self.grant(claim, false);
+        self.state().comparison = comparison;
+        if let (Some(lease), Some(reserve)) = (lease, &self.posts.reserve) {
+            let first_unused_ms = first_unused_ms.unwrap_or(lease.window.start);
+            reserve.release(lease, first_unused_ms).await?;
+        }
+        Ok(())
+    }
+
+    /// Whether the wall clock was set back by more than the config allows since the last look.
+    fn stepped_back(&self) -> bool {
+        let home = &self.posts.home;
+        let now = Sight::of(&*home.clock);
+        let before = std::mem::replace(&mut self.state().seen, now);
+        let limit_ms = home.clocks.as_ref().map(|clocks| clocks.limits.release_ms);
+        let by_ms = now.back_since_ms(before);
+        let too_far = limit_ms.is_some_and(|limit_ms| by_ms > limit_ms);
+        if too_far {
+            telemetry::step_back(&home.pool.name, by_ms);
+        }
+        too_far
+    }
+
+    /// Forgets a lease that is somebody else's by now.
+    fn leave(&self) {
+        let mut state = self.state();
+        state.lease = None;
+        let (worker, on_reserve) = (state.granted.worker, state.on_reserve);
+        drop(state);
+        if let Some(clocks) = &self.plan(on_reserve).clocks {
+            clocks.left(worker);
+        }
+    }
+
+    /// Stops every scheme until the next grant, and says the first millisecond that none of them has used.
+    fn halt(&self) -> Option<u64> {
+        self.leased.iter().filter_map(|scheme| scheme.halt()).max()
+    }
+
+    /// Gives the lease back, if there is one. The schemes must be halted.
+    async fn give_back(&self, first_unused_ms: Option<u64>) -> Result<(), StoreError> {
+        let (lease, on_reserve) = {
+            let mut state = self.state();
+            (state.lease.take(), state.on_reserve)
+        };
+        let Some(lease) = lease else { return Ok(()) };
+        let first_unused_ms = first_unused_ms.unwrap_or(lease.window.start);
+        self.plan(on_reserve).release(lease, first_unused_ms).await
+    }
+
     /// Moves every scheme to a new claim.
-    fn grant(&self, claim: Claim) {
-        let granted = self.plan.granted(&claim.lease, claim.sent_boot_ms);
+    fn grant(&self, claim: Claim, on_reserve: bool) {
+        let granted = self.plan(on_reserve).granted(&claim);
+        let window = claim.lease.window.start..granted.end_ms;
         for scheme in &self.leased {
-            scheme.grant(granted.worker, claim.lease.window.clone(), granted.stop_wall_ms);
+            scheme.grant(granted.worker, window.clone(), granted.stop_wall_ms);
         }
         let mut state = self.state();
         state.granted = granted;
+        if !on_reserve {
+            state.previous = Some(claim.lease.fence.token);
+        }
         state.lease = Some(claim.lease);
+        state.on_reserve = on_reserve;
     }
 
     /// Tells every scheme how far it may go by now.
@@ -293,63 +404,80 @@ impl Shared {
     /// Nothing new from the store. If the wall clock was set back meanwhile, the schemes would go on for too long by it: the
     /// strict rule counts on the other clock.
     fn keep_to_the_stop(&self) {
-        let granted = self.state().granted;
-        let stop_wall_ms = self.plan.stop_wall_ms(granted.sent_boot_ms);
+        let (granted, on_reserve) = {
+            let state = self.state();
+            (state.granted, state.on_reserve)
+        };
+        let stop_wall_ms = self.plan(on_reserve).stop_wall_ms(granted.sent_boot_ms);
         if stop_wall_ms < granted.stop_wall_ms {
             self.extend(Granted { stop_wall_ms, ..granted });
         }
     }
 
-    fn note(&self, outcome: Result<(), StoreError>) -> Option<StoreErrorKind> {
-        match outcome {
-            Ok(()) => {
-                self.state().trouble = None;
-                None
-            }
-            Err(error) => {
-                let kind = error.kind();
-                let error = Arc::new(error);
-                self.keep_to_the_stop();
-                for scheme in &self.leased {
-                    scheme.trouble(Arc::clone(&error));
-                }
-                self.state().trouble = Some(error);
-                Some(kind)
-            }
+    fn note(&self, outcome: Result<(), StoreError>) -> Option<Arc<StoreError>> {
+        let Err(error) = outcome else {
+            self.state().trouble = None;
+            self.tell(None);
+            return None;
+        };
+        let error = Arc::new(error);
+        self.keep_to_the_stop();
+        for scheme in &self.leased {
+            scheme.trouble(Arc::clone(&error));
         }
+        self.state().trouble = Some(Arc::clone(&error));
+        self.tell(Some(&error));
+        Some(error)
+    }
+
+    /// Tells whoever watches this process.
+    fn tell(&self, error: Option<&StoreError>) {
+        let (health, on_reserve) = (self.health(), self.state().on_reserve);
+        let plan = self.plan(on_reserve);
+        let held = plan.clocks.as_ref().and_then(|clocks| clocks.held());
+        let workers = (plan.pool.block.end.saturating_sub(plan.pool.block.start), held);
+        telemetry::lease(&health, &Post { home: &self.posts.home.pool.name, lane: self.posts.lane, workers }, error);
+    }
+
+    /// The end of a process whose config says so: nothing is minted any more, whatever the hook does.
+    fn exit(&self, error: &StoreError) {
+        for scheme in &self.leased {
+            scheme.shut();
+        }
+        let (worker, pool) = (self.state().granted.worker, &self.posts.home.pool.name);
+        (self.posts.exit.0)(&format!("pool {pool}: the lease on worker id {worker} is lost: {error}"));
     }
 }
 
 /// The task itself.
 async fn keep(shared: Arc<Shared>) {
-    let retry_ms = RETRY_MS_MAX.min(shared.plan.renew_ms);
-    let mut pause_ms = shared.plan.renew_ms;
+    let renew_ms = |shared: &Shared| shared.plan(shared.state().on_reserve).renew_ms;
+    let mut pause_ms = renew_ms(&shared);
     loop {
         tokio::select! {
             () = shared.stop.notified() => return,
             () = tokio::time::sleep(Duration::from_millis(pause_ms)) => {}
         }
-        let lease = shared.state().lease.clone();
-        let attempt = async {
-            match &lease {
-                Some(lease) => shared.renew(lease).await,
-                None => shared.claim().await,
-            }
-        };
         let outcome = tokio::select! {
             // What it would answer is of no use any more: a release comes next.
             () = shared.stop.notified() => return,
-            outcome = attempt => outcome,
+            outcome = shared.attempt() => outcome,
         };
-        pause_ms = match shared.note(outcome) {
-            None => shared.plan.renew_ms,
-            Some(StoreErrorKind::Fenced | StoreErrorKind::RolledBack) if lease.is_some() => {
-                // The window stays ours to its end, whoever holds the worker id now: windows never overlap. The next claim
-                // moves every scheme to the new one.
-                shared.state().lease = None;
-                0
-            }
-            Some(_) => retry_ms,
+        let Some(error) = shared.note(outcome) else {
+            pause_ms = renew_ms(&shared);
+            continue;
         };
+        let held = shared.state().lease.is_some();
+        let fenced = held && matches!(error.kind(), StoreErrorKind::Fenced | StoreErrorKind::RolledBack);
+        if shared.posts.on_lost == OnLeaseLost::Exit && (fenced || !shared.live()) {
+            return shared.exit(&error);
+        }
+        pause_ms = RETRY_MS_MAX.min(renew_ms(&shared));
+        if fenced {
+            // The window stays ours to its end, whoever holds the worker id now: windows never overlap. The next claim
+            // moves every scheme to the new one.
+            shared.leave();
+            pause_ms = 0;
+        }
     }
 }

@@ -10,6 +10,7 @@ mod id;
 mod inspect;
 mod instance;
 mod keeper;
+mod lanes;
 mod minter;
 mod operator;
 mod password;
@@ -17,11 +18,13 @@ pub mod public;
 mod public_id;
 mod publish;
 mod redraw;
+mod regions;
 mod registry;
 #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
 mod sequences;
 mod series;
 mod shard_minter;
+mod telemetry;
 pub mod time;
 mod tokens;
 mod witness;
@@ -40,11 +43,12 @@ pub use minter::{AcceptError, AnyMinter, IdRun, Minter};
 pub use operator::{Operator, Stood};
 pub use public_id::PublicId;
 pub use redraw::{RedrawError, insert_or_redraw};
-pub use registry::{BuildError, MinterError, Registry, RegistryBuilder};
+pub use registry::{BuildError, EXIT_LEASE_LOST, Health, MinterError, Registry, RegistryBuilder};
 #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
 pub use sequences::{SequenceError, SequenceOwner, SequenceState, Sequences, Unused};
 pub use series::{Period, Restart, Series, SeriesError, SeriesFormat, SeriesNumber};
 pub use shard_minter::{ShardError, shard_minter};
+pub use telemetry::METRICS;
 pub use tokens::{Expiry, Issue, IssueError, Tokens, TokensError, Unauthorized, VerifyError};
 pub use witness::Witness;
 

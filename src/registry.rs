@@ -15,9 +15,9 @@ use std::{
 };
 
 use mintage_core::{
-    AnyScheme, Clock, Format, FormatStore, IdScheme, LeaseStore, LeaseTerms, Leased, ManualClock, RangeStore,
-    ReadyError, Sequence, StoreError, StoreErrorKind, SupplyHealth, SystemClock, TokenStore, WorkerPool,
-    plugin::{Address, Backend, BackendFactory, Catalog, Opened, Plugin, Site},
+    AnyScheme, Clock, Format, FormatStore, IdScheme, LeaseStore, Leased, ManualClock, MintError, RangeStore,
+    ReadyError, Sequence, StoreError, StoreErrorKind, SupplyHealth, SystemClock, TokenStore,
+    plugin::{Address, Backend, BackendFactory, Catalog, Plugin, Site},
 };
 use mintage_schemes::fork::Birth;
 
@@ -30,14 +30,25 @@ use crate::{
         StoreConfig, TokensConfig,
     },
     gapless::Gapless,
-    instance,
-    keeper::{Claim, Keeper, KeeperPlan, LeaseHealth},
-    password,
+    keeper::{Keeper, LeaseHealth},
+    lanes, password,
     public::{Codec, FormError, KeyError, KeySource, KeyStart, StartAt},
     publish::{self, Rings, keys_of, record_name},
     series::{self, Desk, Series},
     time,
 };
+
+mod later;
+mod leasing;
+
+#[cfg(feature = "metrics")]
+use crate::telemetry::tally::{self, Tally};
+use later::Later;
+use leasing::{Claimed, Detour};
+
+/// How a process ends that lost its worker id, where the config says `on_lease_lost = "exit"`: as the program does when it is
+/// refused an id.
+pub const EXIT_LEASE_LOST: i32 = 4;
 
 /// Mints, decodes and gives back. Dropping it without [`close`](Self::close) costs gaps, never repeats.
 pub struct Registry {
@@ -62,10 +73,11 @@ struct Parts {
     /// The entities whose ids are assigned inside the caller's transaction.
     gapless: BTreeMap<String, Arc<Gapless>>,
     notices: Vec<String>,
+    #[cfg(feature = "metrics")]
+    tallies: BTreeMap<String, Arc<Tally>>,
 }
 
 /// Collects what a registry is built with.
-#[derive(Debug)]
 pub struct RegistryBuilder {
     catalog: Catalog,
     clock: Arc<dyn Clock>,
@@ -74,6 +86,17 @@ pub struct RegistryBuilder {
     once: Option<u32>,
     seed: Option<u64>,
     key_sources: BTreeMap<String, Arc<dyn KeySource>>,
+    exit: Arc<dyn Fn(&str) + Send + Sync>,
+}
+
+/// How this process stands.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Health {
+    /// Whether every entity can be minted just now, as far as leases go.
+    pub ready: bool,
+    /// One for each lease.
+    pub leases: Vec<LeaseHealth>,
 }
 
 /// Why a registry could not be built. What was claimed meanwhile has been given back.
@@ -106,6 +129,30 @@ pub enum BuildError {
         key: String,
         /// Why.
         source: KeyError,
+    },
+    /// The worker id is that of the replica, and this machine has no number.
+    #[error("pool {pool}: {why}")]
+    Ordinal {
+        /// The pool.
+        pool: String,
+        /// What is missing.
+        why: String,
+    },
+    /// This machine's clock is further from the other holders' than the config allows.
+    #[error(
+        "pool {pool}: this machine's clock is {} ms {} that of the {peers} other holders of the pool (their median), and more than \
+         {limit_ms} ms is refused: set the clock that is wrong, or raise workers.{pool}.clock.refuse_start",
+        skew_ms.unsigned_abs(), if *skew_ms < 0 { "behind" } else { "ahead of" }
+    )]
+    Clock {
+        /// The pool.
+        pool: String,
+        /// Own clock less the others' median.
+        skew_ms: i64,
+        /// The limit in the config.
+        limit_ms: u64,
+        /// How many others there are.
+        peers: usize,
     },
     /// The keys do not fit the public form of an entity.
     #[error("entities.{entity}.public")]
@@ -184,6 +231,7 @@ impl Registry {
             once: None,
             seed: None,
             key_sources: BTreeMap::new(),
+            exit: Arc::new(end_process),
         }
     }
 
@@ -277,7 +325,34 @@ impl Registry {
         self.core.parts.as_ref().map_or(&[], |parts| &parts.notices)
     }
 
-    /// How the leases stand, one per pool in use.
+    /// How this process stands: for a readiness probe, and for people.
+    pub fn health(&self) -> Health {
+        let leases = self.leases();
+        let forked = self.core.birth.forked();
+        Health { ready: !forked && leases.iter().all(|lease| lease.live), leases }
+    }
+
+    /// Tells the metrics recorder of this process what was minted so far, and how long the time fields last: call it before the
+    /// metrics are read. Leases tell theirs by themselves, at each renewal. [`METRICS`](crate::METRICS) lists them all.
+    #[cfg(feature = "metrics")]
+    pub fn observe(&self) {
+        metrics::gauge!("mintage_build_info", "version" => env!("CARGO_PKG_VERSION")).set(1.0);
+        for (name, about) in crate::METRICS {
+            if name.ends_with("_total") {
+                metrics::describe_counter!(*name, *about);
+            } else {
+                metrics::describe_gauge!(*name, *about);
+            }
+        }
+        let Some(parts) = &self.core.parts else { return };
+        for (entity, tally) in &parts.tallies {
+            if let Some(scheme) = parts.schemes.get(entity) {
+                tally.tell(entity, scheme, self.core.now_ms());
+            }
+        }
+    }
+
+    /// How the leases stand: one for each pool in use, or as many as its `count` says.
     pub fn leases(&self) -> Vec<LeaseHealth> {
         self.core.parts.iter().flat_map(|parts| parts.keepers.iter().map(Keeper::health)).collect()
     }
@@ -422,6 +497,14 @@ impl RegistryBuilder {
         &self.key_sources
     }
 
+    /// What to do instead of ending the process where the config says `on_lease_lost = "exit"`. It is told why, and called when
+    /// nothing is minted any more.
+    #[must_use]
+    pub fn on_lease_lost(mut self, hook: impl Fn(&str) + Send + Sync + 'static) -> Self {
+        self.exit = Arc::new(hook);
+        self
+    }
+
     pub(crate) fn environment_shared(&self) -> &Environment {
         &self.environment
     }
@@ -467,12 +550,28 @@ impl RegistryBuilder {
             series: BTreeMap::new(),
             gapless: BTreeMap::new(),
             shares: Shares::default(),
+            notices: Vec::new(),
+            detour: Detour::default(),
+            later: BTreeMap::new(),
         };
         match site.assemble().await {
             Ok((schemes, keepers)) => {
-                let Assembly { codecs, tokens, series, gapless, rings, .. } = site;
-                let notices = rings.into_notices();
-                let parts = Parts { checked, schemes, codecs, tokens, keepers, series, gapless, notices };
+                let Assembly { codecs, tokens, series, gapless, rings, mut notices, .. } = site;
+                notices.extend(rings.into_notices());
+                #[cfg(feature = "metrics")]
+                let (schemes, tallies) = counted(schemes);
+                let parts = Parts {
+                    checked,
+                    schemes,
+                    codecs,
+                    tokens,
+                    keepers,
+                    series,
+                    gapless,
+                    notices,
+                    #[cfg(feature = "metrics")]
+                    tallies,
+                };
                 Ok(Registry { core: Arc::new(Core { birth: Birth::here(), clock: self.clock, parts: Some(parts) }) })
             }
             Err(error) => {
@@ -491,6 +590,15 @@ impl RegistryBuilder {
     }
 }
 
+impl fmt::Debug for RegistryBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RegistryBuilder")
+            .field("catalog", &self.catalog)
+            .field("only", &self.only)
+            .finish_non_exhaustive()
+    }
+}
+
 /// A registry under construction.
 struct Assembly<'a> {
     builder: &'a RegistryBuilder,
@@ -503,12 +611,9 @@ struct Assembly<'a> {
     series: BTreeMap<String, Arc<Desk>>,
     gapless: BTreeMap<String, Arc<Gapless>>,
     shares: Shares,
-}
-
-/// A worker id that is ours, before its keeper starts.
-struct Claimed {
-    plan: KeeperPlan,
-    claim: Claim,
+    notices: Vec<String>,
+    detour: Detour,
+    later: BTreeMap<String, Arc<Later>>,
 }
 
 type Built = (BTreeMap<String, AnyScheme>, Vec<Keeper>);
@@ -525,6 +630,7 @@ impl Assembly<'_> {
         let tokens: Vec<&TokensConfig> =
             checked.tokens.iter().filter(|tokens| self.builder.wants_name(&tokens.name)).collect();
         self.reach_shares(&wanted).await?;
+        self.find_detours(&pools).await;
         let records = self.load_keys(&wanted).await?;
         for tokens in &tokens {
             self.open_tokens(tokens).await?;
@@ -550,8 +656,15 @@ impl Assembly<'_> {
                 .entities
                 .iter()
                 .any(|entity| pool_of(entity) == Some(&pool.name) && known.contains(entity.name.as_str()));
+            if self.detour.leads_past(&pool.name) {
+                // What must agree is compared and recorded where the claim is.
+                self.claim(pool, false, &records).await?;
+                continue;
+            }
+            self.pin_regions(&pool.store).await?;
             let known = minted && !self.is_new_region(pool).await?;
-            self.claim(pool, known).await?;
+            self.claim(pool, known, &records).await?;
+            self.mark_home(pool).await?;
         }
         for entity in &wanted {
             for (store, format) in self.records_of(entity) {
@@ -757,120 +870,77 @@ impl Assembly<'_> {
         if !entity.needs.shares.is_empty() {
             return self.is_shared_entity_known(entity).await;
         }
-        let formats = self.formats(&entity.store).await?;
+        let store = self.home_of(entity);
+        let formats = self.formats(&store).await?;
         let recorded: Option<Format> =
-            formats.pinned(&entity.name).await.map_err(|source| store_error(&entity.store, source))?;
+            formats.pinned(&entity.name).await.map_err(|source| store_error(&store, source))?;
         let Some(recorded) = recorded else { return Ok(false) };
         if self.builder.wants(entity) {
             let agreed = self.format_of(entity).agrees_with(&recorded, &entity.name);
-            agreed.map_err(|source| store_error(&entity.store, source))?;
+            agreed.map_err(|source| store_error(&store, source))?;
+            self.announce_revision(entity, &store, &recorded).await?;
         }
         Ok(true)
     }
 
-    /// Whether a pool that ids were minted from has the records of another region: then ours may be here for the first time.
-    async fn is_new_region(&mut self, pool: &PoolConfig) -> Result<bool, BuildError> {
-        let checked = self.checked;
-        for (region, block) in checked.regions.iter().filter(|(region, _)| pool.region.as_ref() != Some(region)) {
-            let mut other = WorkerPool::new(pool.name.clone(), block.clone());
-            other.region.clone_from(region);
-            let rows = self.leases(&pool.store).await?.leases(&other).await;
-            if !rows.map_err(|source| store_error(&pool.store, source))?.is_empty() {
-                return Ok(true);
-            }
-        }
-        Ok(false)
-    }
-
-    async fn claim(&mut self, pool: &PoolConfig, known: bool) -> Result<(), BuildError> {
-        let mut whole = WorkerPool::new(pool.name.clone(), pool.block.clone());
-        whole.region = pool.region.clone().unwrap_or_default();
-        whole.limits = pool.lease.limits();
-        whole.known = known;
-        let terms = self.terms(pool);
-        let checked = self.checked;
-        let plan = KeeperPlan {
-            store: self.leases(&pool.store).await?,
-            pool: whole,
-            which: pool.which,
-            terms,
-            // A short window is renewed in time as well.
-            renew_ms: pool.lease.renew_ms.min(terms.window_ms / 3).max(1),
-            timeout_ms: checked.store(&pool.store).map_or(0, |store| store.timeout_ms),
-            stop_ms: pool.lease.stop_ms,
-            instance: pool.instance.clone().unwrap_or_else(instance::name),
-            clock: Arc::clone(&self.builder.clock),
-        };
-        let claim = plan.claim(None).await.map_err(|source| store_error(&pool.store, source))?;
-        self.claims.push(Claimed { plan, claim });
-        Ok(())
-    }
-
-    /// The terms of the config; for a process that ends soon, no longer a window than it needs, and no rest afterwards.
-    fn terms(&self, pool: &PoolConfig) -> LeaseTerms {
-        /// Time for a slow machine to get from the claim to the mint.
-        const HEADROOM_MS: u64 = 1_000;
-        let terms = pool.lease.terms();
-        let Some(count) = self.builder.once else { return terms };
-        let needed_ms = self
-            .checked
-            .entities
-            .iter()
-            .filter_map(|entity| entity.needs.worker.as_ref())
-            .filter(|need| need.pool == pool.name)
-            .map(|need| (u64::from(count).div_ceil(need.ids_a_unit.max(1)) + 5) * u64::from(need.unit_ms))
-            .max()
-            .unwrap_or(0);
-        let window_ms = terms.window_ms.min(needed_ms.saturating_add(HEADROOM_MS));
-        LeaseTerms::new(window_ms, terms.ttl_ms.min(window_ms), 0, terms.max_ahead_ms)
-    }
-
     async fn open(&mut self, wanted: &[&EntityConfig]) -> Result<Built, BuildError> {
         let mut schemes = BTreeMap::new();
-        let mut leased: BTreeMap<&str, Vec<Arc<dyn Leased>>> = BTreeMap::new();
+        let mut leased: BTreeMap<String, Vec<Vec<Arc<dyn Leased>>>> = BTreeMap::new();
         for entity in wanted {
-            let opened = match self.open_one(entity).await {
+            let (scheme, sides) = match self.open_one(entity).await {
                 Ok(opened) => opened,
                 Err(error) => {
                     close_all(&schemes).await;
                     return Err(error);
                 }
             };
-            if let (Some(pool), Some(side)) = (pool_of(entity), opened.leased) {
-                leased.entry(pool).or_default().push(side);
+            if let Some(pool) = pool_of(entity) {
+                let lanes = leased.entry(pool.to_owned()).or_default();
+                lanes.resize_with(lanes.len().max(sides.len()), Vec::new);
+                lanes.iter_mut().zip(sides).for_each(|(lane, side)| lane.extend(side));
             }
-            schemes.insert(entity.name.clone(), opened.scheme);
+            schemes.insert(entity.name.clone(), scheme);
         }
         let keepers = std::mem::take(&mut self.claims)
             .into_iter()
-            .map(|Claimed { plan, claim }| {
-                let sides = leased.remove(plan.pool.name.as_str()).unwrap_or_default();
-                Keeper::start(plan, claim, sides)
+            .map(|claimed| {
+                let lanes = leased.get_mut(claimed.pool()).filter(|lanes| !lanes.is_empty());
+                let sides = lanes.map(|lanes| lanes.remove(0)).unwrap_or_default();
+                let Claimed { posts, claim, on_reserve, comparison } = claimed;
+                Keeper::start(posts, claim, on_reserve, comparison, sides)
             })
             .collect();
         Ok((schemes, keepers))
     }
 
-    async fn open_one(&mut self, entity: &EntityConfig) -> Result<Opened, BuildError> {
-        let mut site = Site::new(Arc::clone(&self.builder.clock));
-        site.once = self.builder.once;
-        site.seed = self.builder.seed.map(|seed| seed_of(seed, &entity.name));
-        if !entity.needs.shares.is_empty() {
-            site.shares = self.share_lanes(entity).await?;
-        } else if entity.needs.sequence.is_some() {
-            site.ranges = Some(self.ranges(&entity.store).await?);
+    /// Opens an entity, once for each worker id of the process, and says what their keepers drive.
+    async fn open_one(
+        &mut self,
+        entity: &EntityConfig,
+    ) -> Result<(AnyScheme, Vec<Option<Arc<dyn Leased>>>), BuildError> {
+        let pool = pool_of(entity).and_then(|pool| self.checked.pool(pool));
+        let count = pool.map_or(1, |pool| self.lanes(pool));
+        let (mut lanes, mut sides) = (Vec::new(), Vec::new());
+        for lane in 0..count {
+            let mut site = Site::new(Arc::clone(&self.builder.clock));
+            site.once = self.builder.once;
+            site.lanes = count > 1;
+            site.seed = self.builder.seed.map(|seed| seed_of(seed, &entity.name).wrapping_add(u64::from(lane)));
+            if !entity.needs.shares.is_empty() {
+                site.shares = self.share_lanes(entity).await?;
+            } else if entity.needs.sequence.is_some() {
+                site.ranges = Some(self.ranges(&entity.store).await?);
+            }
+            let opened = entity.plan.open(site).await;
+            let opened = opened.map_err(|source| BuildError::Entity { entity: entity.name.clone(), source })?;
+            lanes.push(opened.scheme);
+            sides.push(opened.leased);
         }
-        let opened = entity.plan.open(site).await;
-        opened.map_err(|source| BuildError::Entity { entity: entity.name.clone(), source })
-    }
-
-    /// Gives back what was claimed: the build failed.
-    async fn give_up(&mut self) {
-        for Claimed { plan, claim } in std::mem::take(&mut self.claims) {
-            let unused_ms = claim.lease.window.start;
-            // The build's own error is the one to report; an id that cannot be released rests until its window is over.
-            let _ = plan.release(claim.lease, unused_ms).await;
-        }
+        let scheme = lanes::join(lanes).ok_or_else(|| BuildError::Entity {
+            entity: entity.name.clone(),
+            source: ReadyError::with_source(MintError::LeaseLapsed, "its lanes have different widths"),
+        })?;
+        Ok((scheme, sides))
     }
 
     async fn backend(&mut self, name: &str) -> Result<&Backend, BuildError> {
@@ -879,6 +949,11 @@ impl Assembly<'_> {
             self.backends.insert(name.to_owned(), backend);
         }
         self.backends.get(name).ok_or_else(|| store_error(name, missing("anything")))
+    }
+
+    fn factory(&self, store: &str) -> Option<Arc<dyn BackendFactory>> {
+        let scheme = self.checked.store(store)?.url_scheme();
+        self.builder.catalog.backends().iter().find(|factory| factory.url_scheme() == scheme).cloned()
     }
 
     async fn ranges(&mut self, store: &str) -> Result<Arc<dyn RangeStore>, BuildError> {
@@ -929,6 +1004,23 @@ impl RegistryBuilder {
         address.password = password.map_err(|source| store_error(name, source))?;
         Ok((factory, address))
     }
+}
+
+/// What `on_lease_lost = "exit"` does, unless the application has a better way.
+#[expect(clippy::print_stderr, reason = "a process that ends without a word is worse than a library that speaks")]
+fn end_process(why: &str) {
+    eprintln!("mintage: {why}; ending, as on_lease_lost = \"exit\" says");
+    std::process::exit(EXIT_LEASE_LOST);
+}
+
+/// Every scheme, counted, and the counts.
+#[cfg(feature = "metrics")]
+fn counted(schemes: BTreeMap<String, AnyScheme>) -> (BTreeMap<String, AnyScheme>, BTreeMap<String, Arc<Tally>>) {
+    let both = schemes.into_iter().map(|(entity, scheme)| {
+        let (scheme, tally) = tally::counted(scheme);
+        ((entity.clone(), scheme), (entity, tally))
+    });
+    both.unzip()
 }
 
 async fn close_all(schemes: &BTreeMap<String, AnyScheme>) {

@@ -334,7 +334,8 @@ impl Sequences {
 
     fn owner(&self, store: &str, sequence: &str) -> (SequenceOwner, Option<u64>) {
         let of = |entity: &&EntityConfig| {
-            entity.range_stores().contains(&store) && entity.needs.sequence.as_ref().is_some_and(|known| known.name == sequence)
+            entity.range_stores().contains(&store)
+                && entity.needs.sequence.as_ref().is_some_and(|known| known.name == sequence)
         };
         if let Some(entity) = self.checked.entities.iter().find(of) {
             let start = entity.needs.sequence.as_ref().map(|known| known.start);
@@ -364,10 +365,8 @@ impl Sequences {
                 .ok_or_else(|| SequenceError::NoCounter { entity: name.to_owned(), scheme: entity.scheme.clone() })?;
             let stores = entity.range_stores();
             let chosen = stores.iter().find(|known| stores.len() == 1 || Some(**known) == store);
-            let chosen = chosen.ok_or_else(|| SequenceError::Ambiguous {
-                name: name.to_owned(),
-                stores: stores.join(", "),
-            })?;
+            let chosen =
+                chosen.ok_or_else(|| SequenceError::Ambiguous { name: name.to_owned(), stores: stores.join(", ") })?;
             return Ok(Some(((*chosen).to_owned(), sequence, SequenceOwner::Entity(name.to_owned()))));
         }
         let (series, period) = name.split_once('/').map_or((name, None), |(series, period)| (series, Some(period)));

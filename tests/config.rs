@@ -8,7 +8,9 @@
 use std::{fmt, path::Path, sync::Arc};
 
 use async_trait::async_trait;
-use mintage::config::{self, Checked, Config, ConfigErrors, Environment, LeaseTimes, PasswordPlace, schema};
+use mintage::config::{
+    self, Checked, ClockLimits, Config, ConfigErrors, Environment, LeaseTimes, OnLeaseLost, PasswordPlace, schema,
+};
 use mintage_core::{
     Anatomy, AnyScheme, Bits, Format, IdScheme, MintError, ParseError, ReadyError, SchemeInfo, Sequence, StoreError,
     StoreErrorKind, WorkerChoice,
@@ -116,6 +118,25 @@ url = "file:ids"
     assert_eq!(checked.store("main").unwrap().timeout_ms, 250);
     assert_eq!(checked.entity("events").unwrap().store, "audit");
     assert!(checked.entity("none").is_none() && checked.pool("none").is_none() && checked.store("none").is_none());
+}
+
+#[test]
+fn what_a_pool_is_told_of_its_processes_is_read() {
+    let fleet = |pool: &str| {
+        format!(
+            "{UUIDS}\n[entities.events]\nscheme = \"snowflake\"\nworker = {{ pool = \"main\" }}\n[workers.main]\n{pool}"
+        )
+    };
+    let pool = check(&fleet("")).unwrap().pool("main").unwrap().clone();
+    assert_eq!((pool.count, pool.on_lease_lost, pool.clock), (1, OnLeaseLost::Stop, ClockLimits::default()));
+    let ClockLimits { alert_ms, refuse_start_ms, release_ms, .. } = pool.clock;
+    assert_eq!((alert_ms, refuse_start_ms, release_ms), (5, 100, 100));
+    let pool = check(&fleet(
+        "count = 4\non_lease_lost = \"exit\"\nclock = { alert = \"1ms\", refuse_start = \"1s\", release = \"2s\" }",
+    ));
+    let pool = pool.unwrap().pool("main").unwrap().clone();
+    assert_eq!((pool.count, pool.on_lease_lost), (4, OnLeaseLost::Exit));
+    assert_eq!((pool.clock.alert_ms, pool.clock.refuse_start_ms, pool.clock.release_ms), (1, 1_000, 2_000));
 }
 
 #[test]
@@ -315,12 +336,12 @@ fn everything_wrong_is_told_at_once_by_place() {
     mintage.toml:23:27 entities.events.worker.id: "7" is a text: write the number without quotes
     mintage.toml:25:11 entities.logs.store: missing: there are several stores, so write `store = "…"`, one of main, other
     mintage.toml:27:27 entities.logs.worker.id: worker id 1024 lies outside 0..1024, the worker ids this layout has room for
-    mintage.toml:28:1 entities.logs.sequence: `sequence` is a key of segment, not of snowflake (known: scheme, store, public, epoch, layout, worker, clock, text)
+    mintage.toml:28:1 entities.logs.sequence: `sequence` is a key of segment, not of snowflake (known: scheme, store, public, epoch, layout, worker, fallback, clock, text)
     mintage.toml:30:10 workers.main.store: missing: there are several stores, so write `store = "…"`, one of main, other
     mintage.toml:31:1 workers.main.region: no region "ue" (known: eu, us, ap); did you mean "eu"?
     mintage.toml:32:1 workers.main.lease: 0 < renew < ttl ≤ window must hold, but renew is 30s, ttl 10s, window 4s
     mintage.toml:32:54 workers.main.lease.stop: a duration in quotes, such as "10ms", was expected, found a whole number
-    mintage.toml:33:1 workers.main.count: `count` is not in this version yet: take it out
+    mintage.toml:33:1 workers.main.count: entity logs insists on one worker id: take out the count, or the id there
     mintage.toml:37:1 regions.us: 255..512 overlaps 0..256 of region eu: two regions would mint with one worker id
     mintage.toml:38:1 regions.ap: "512..512" is no block of worker ids: write the first and one past the last, such as "0..256"
     mintage.toml:41:9 stores.main.url.env: the environment variable MINTAGE_STORE is not set: set it, or write a URL to use without it: `default = "sqlite:mintage.db"`
@@ -735,6 +756,7 @@ const SNOWFLAKE: &[Key] = &[
     key("epoch", KeyKind::Time),
     key("layout", KeyKind::OneOf(&[KeyKind::Choice(&["twitter", "sonyflake"]), KeyKind::Table(LAYOUT)])),
     key("worker", KeyKind::Table(WORKER)),
+    key("fallback", KeyKind::Table(FALLBACK)),
     key("clock", KeyKind::Table(CLOCK)),
     key("text", KeyKind::Choice(&["decimal", "base62", "crockford"])),
 ];
@@ -751,7 +773,10 @@ const WORKER: &[Key] = &[
     key("pool", KeyKind::Text),
     key("id", KeyKind::Integer(0, u32::MAX as i64)),
     key("wish", KeyKind::Integer(0, u32::MAX as i64)),
+    key("ordinal", KeyKind::Flag),
 ];
+
+const FALLBACK: &[Key] = &[key("pool", KeyKind::Text), key("store", KeyKind::Text)];
 
 const CLOCK: &[Key] = &[
     key("on_step", KeyKind::Choice(&["borrow", "wait", "refuse"])),
@@ -792,6 +817,7 @@ fn snowflake(settings: &mut Settings<'_>) -> Option<(Format, Needs)> {
         return None;
     }
     let format = Format::of("snowflake").with("time", time).with("worker", worker).with("sequence", sequence);
+    let fallback = settings.table("fallback").and_then(|mut table| table.text("pool").map(str::to_owned));
     let Some(mut place) = settings.table("worker") else { return Some((format, Needs::default())) };
     let pool = place.text("pool").unwrap_or("main").to_owned();
     let which = match (place.integer("id", 0..=u32::MAX.into()), place.integer("wish", 0..=u32::MAX.into())) {
@@ -801,6 +827,8 @@ fn snowflake(settings: &mut Settings<'_>) -> Option<(Format, Needs)> {
     };
     let mut need = WorkerNeed::any(pool, 0..1 << worker, unit_ms);
     need.which = which;
+    need.ordinal = place.flag("ordinal").unwrap_or(false);
+    need.fallback = fallback;
     need.at = place.place("pool");
     Some((format, Needs::worker(need)))
 }

@@ -146,6 +146,10 @@ impl BackendFactory for FileFactory {
         Self::folder(url).map(drop)
     }
 
+    fn local(&self) -> bool {
+        true
+    }
+
     fn exists(&self, address: &Address) -> bool {
         Self::folder(&address.url).is_ok_and(|folder| address.folder.join(folder).join(STATE).exists())
     }

@@ -61,6 +61,10 @@ impl BackendFactory for MemoryFactory {
         }
     }
 
+    fn local(&self) -> bool {
+        true
+    }
+
     /// Nobody finds what another has in memory.
     fn exists(&self, _: &Address) -> bool {
         false

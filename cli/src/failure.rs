@@ -65,6 +65,7 @@ impl From<&BuildError> for Failure {
             BuildError::Config(_)
             | BuildError::NoEntity { .. }
             | BuildError::NoName { .. }
+            | BuildError::Ordinal { .. }
             | BuildError::Keys { .. }
             | BuildError::Public { .. } => USAGE,
             // What a store refuses before the first id is a setting: its path, a pool's block, the length of a window.

@@ -74,6 +74,7 @@ documents! {
     config: "docs/config.md",
     design: "docs/design.md",
     evidence: "docs/evidence.md",
+    fleet: "docs/fleet.md",
     numbers: "docs/numbers.md",
     public_ids: "docs/public-ids.md",
     schemes: "docs/schemes.md",

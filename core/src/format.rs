@@ -24,6 +24,10 @@ pub trait FormatStore: fmt::Debug + Send + Sync + 'static {
 
 /// What the names of growing fields begin with.
 const GROWING: char = '+';
+/// What the name of a revision begins with, after the sign that it may be added.
+const REVISION: &str = "revision.";
+/// What the value of a revision begins with: when it is valid from.
+const FROM: &str = "from:";
 
 /// Everything that decides what an id of an entity means: scheme, epoch, layout, start, text. Named fields of text.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
@@ -50,6 +54,25 @@ impl Format {
     #[must_use]
     pub fn growing(self, name: &str, value: impl fmt::Display) -> Self {
         self.with(&format!("{GROWING}{name}"), value)
+    }
+
+    /// With a revision that is valid from the Unix millisecond `from_ms` on: a growing field that names its beginning.
+    #[must_use]
+    pub fn revised(self, number: usize, from_ms: u64, value: impl fmt::Display) -> Self {
+        self.growing(&format!("{REVISION}{number}"), format_args!("{FROM}{from_ms} {value}"))
+    }
+
+    /// When the first revision begins that `recorded` has and this format does not know, Unix ms.
+    pub fn unknown_revision_ms(&self, recorded: &Self) -> Option<u64> {
+        let strange = recorded.fields.iter().filter(|(name, _)| !self.fields.contains_key(*name));
+        strange
+            .filter(|(name, _)| name.strip_prefix(GROWING).is_some_and(|name| name.starts_with(REVISION)))
+            // One that cannot be read has begun long ago.
+            .map(|(_, value)| {
+                let from = value.strip_prefix(FROM).and_then(|rest| rest.split(' ').next());
+                from.and_then(|from_ms| from_ms.parse().ok()).unwrap_or(0)
+            })
+            .min()
     }
 
     /// Whether there are growing fields that `recorded` lacks: then the store records this format instead.
@@ -151,6 +174,9 @@ mod tests {
         assert!(grown.agrees_with(&one, "events").is_ok() && grown.grows_beyond(&one) && !one.grows_beyond(&one));
         assert!(one.agrees_with(&grown, "events").is_err(), "what was recorded may not go missing");
         assert!(one.clone().growing("stage.1", "c").agrees_with(&grown, "events").is_err());
+        let revised = one.clone().revised(2, 1_800_000_000_000, "time:41");
+        assert_eq!(one.unknown_revision_ms(&revised), Some(1_800_000_000_000));
+        assert_eq!((one.unknown_revision_ms(&grown), revised.unknown_revision_ms(&revised)), (None, None));
         assert!("nonsense".parse::<Format>().is_err() && "".parse::<Format>().is_err());
     }
 }

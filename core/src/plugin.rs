@@ -169,8 +169,14 @@ pub struct WorkerNeed {
     pub pool: String,
     /// Which one.
     pub which: WorkerChoice,
+    /// Prefer the one that the number of this replica names, whatever `which` says.
+    pub ordinal: bool,
+    /// The pool to lease from while the store of this one cannot be reached.
+    pub fallback: Option<String>,
     /// The worker ids the layout has room for, `0..n`.
     pub room: Range<u32>,
+    /// Those that each of its layouts, the former ones too, has room for: what a pool without a region has.
+    pub always: Range<u32>,
     /// The length of a time unit, in milliseconds: a window holds at least five.
     pub unit_ms: u32,
     /// How many ids one worker can mint in a unit.
@@ -182,7 +188,17 @@ pub struct WorkerNeed {
 impl WorkerNeed {
     /// Any worker id of `pool` that fits `room`.
     pub fn any(pool: impl Into<String>, room: Range<u32>, unit_ms: u32) -> Self {
-        Self { pool: pool.into(), which: WorkerChoice::Any, room, unit_ms, ids_a_unit: 1, at: None }
+        Self {
+            pool: pool.into(),
+            which: WorkerChoice::Any,
+            ordinal: false,
+            fallback: None,
+            always: room.clone(),
+            room,
+            unit_ms,
+            ids_a_unit: 1,
+            at: None,
+        }
     }
 }
 
@@ -200,12 +216,14 @@ pub struct Site {
     pub seed: Option<u64>,
     /// `Some(n)` where the process will mint `n` ids and end: ask the store for no more than that.
     pub once: Option<u32>,
+    /// Whether the process mints with several worker ids: a full unit goes on with the next of them instead of borrowing.
+    pub lanes: bool,
 }
 
 impl Site {
     /// A site with a clock and nothing else.
     pub fn new(clock: Arc<dyn Clock>) -> Self {
-        Self { clock, ranges: None, shares: Vec::new(), seed: None, once: None }
+        Self { clock, ranges: None, shares: Vec::new(), seed: None, once: None, lanes: false }
     }
 }
 
@@ -223,6 +241,11 @@ pub trait BackendFactory: fmt::Debug + Send + Sync + 'static {
     /// # Errors
     /// A sentence that says what to write instead.
     fn check(&self, url: &str) -> Result<(), String>;
+
+    /// Whether no other machine reaches it: then worker ids are kept apart between the processes of one machine only.
+    fn local(&self) -> bool {
+        false
+    }
 
     /// Whether there is something where [`open`](Self::open) would look, as far as that can be seen without asking anybody.
     fn exists(&self, address: &Address) -> bool {
@@ -732,6 +755,28 @@ impl<'a> Settings<'a> {
             }),
             other => self.wrong_type(key, "a table", other),
         }
+    }
+
+    /// A list of tables, each to be read in the same way.
+    pub fn tables<T>(&mut self, key: &str, mut each: impl FnMut(&mut Settings<'_>) -> T) -> Option<Vec<T>> {
+        let Value::List(items) = &self.get(key)?.value else {
+            let found = &self.get(key)?.value;
+            return self.wrong_type(key, "a list of tables", found);
+        };
+        let mut read = Vec::new();
+        for (position, item) in items.iter().enumerate() {
+            let Value::Table(table) = &item.value else {
+                return self.wrong_type(key, "a list of tables", &item.value);
+            };
+            read.push(each(&mut Settings {
+                path: format!("{}.{key}[{position}]", self.path),
+                at: Some(item.at),
+                table,
+                problems: self.problems,
+                now_ms: self.now_ms,
+            }));
+        }
+        Some(read)
     }
 
     fn wrong_type<T>(&mut self, key: &str, expected: &str, found: &Value) -> Option<T> {

@@ -6,6 +6,7 @@ mod entropy;
 pub mod fork;
 mod ksuid;
 mod layout;
+mod revised;
 mod segment;
 mod snowflake;
 mod strict;
@@ -24,6 +25,7 @@ pub use layout::{
     Layout, LayoutError, MINT_BITS_MAX, PRESETS, Part, Parts, Preset, READ_BITS_MAX, TIME_BITS_MAX, TimeUnit,
     WORKER_BITS_MAX,
 };
+pub use revised::{Revised, RevisedReader, begins_above};
 pub use segment::{Lane, Segment, SegmentFault, SegmentSettings, Stride};
 pub use snowflake::{LEASE_WAIT_MS, OnOverflow, OnStep, SequenceStart, Snowflake, SnowflakeReader, SnowflakeSettings};
 pub use strict::{RANDOM_DRIFT_MS, RandomOrder, RandomStep, StampError};

@@ -8,8 +8,8 @@ use mintage_core::{
     plugin::{Fact, Key, KeyKind, Needs, Opened, SchemeFactory, SchemePlan, Settings, Site, Value, WorkerNeed},
 };
 use mintage_schemes::{
-    Entropy, Layout, OnOverflow, OnStep, PRESETS, Part, Preset, SequenceStart, Snowflake, SnowflakeReader,
-    SnowflakeSettings, TimeUnit,
+    Entropy, Layout, OnOverflow, OnStep, PRESETS, Part, Preset, Revised, RevisedReader, SequenceStart, Snowflake,
+    SnowflakeReader, SnowflakeSettings, TimeUnit,
 };
 
 use super::{TEXT_KEY, YEAR_MS, storage_fact, text_form};
@@ -44,6 +44,19 @@ const WORKER_KEYS: &[Key] = &[
         kind: KeyKind::Integer(0, 2_147_483_647),
         about: "Insist on this worker id; it is leased all the same.",
     },
+    Key {
+        name: "ordinal",
+        kind: KeyKind::Flag,
+        about: "Prefer the worker id that has the number of this replica: MINTAGE_ORDINAL, else the end of the host name.",
+    },
+];
+const FALLBACK_KEYS: &[Key] = &[
+    Key {
+        name: "pool",
+        kind: KeyKind::Text,
+        about: "The [workers.X] to lease from while the store of the other one cannot be reached.",
+    },
+    Key { name: "store", kind: KeyKind::Text, about: "The store of that pool; may be left out." },
 ];
 const CLOCK_KEYS: &[Key] = &[
     Key { name: "on_step", kind: KeyKind::Choice(ON_STEP), about: "What to do when the clock steps back." },
@@ -55,6 +68,20 @@ const ON_STEP: &[&str] = &["borrow", "wait", "refuse"];
 const ON_OVERFLOW: &[&str] = &["borrow", "wait"];
 const ALLOW: &[&str] = &["short-life"];
 
+const LAYOUTS_KEYS: &[Key] = &[
+    Key {
+        name: "until",
+        kind: KeyKind::Time,
+        about: "When the next layout begins. Never change it once it is recorded.",
+    },
+    Key { name: "epoch", kind: KeyKind::Time, about: "The instant of its time 0." },
+    Key {
+        name: "layout",
+        kind: KeyKind::OneOf(&[KeyKind::Choice(MINTABLE), KeyKind::Table(LAYOUT_KEYS)]),
+        about: "How its bits are divided.",
+    },
+];
+
 const KEYS: &[Key] = &[
     Key { name: "epoch", kind: KeyKind::Time, about: "The instant of time 0. Never change it once ids exist." },
     Key {
@@ -62,7 +89,17 @@ const KEYS: &[Key] = &[
         kind: KeyKind::OneOf(&[KeyKind::Choice(MINTABLE), KeyKind::Table(LAYOUT_KEYS)]),
         about: "How the 63 bits are divided, or the name of a preset, which also sets the epoch.",
     },
+    Key {
+        name: "layouts",
+        kind: KeyKind::Tables(LAYOUTS_KEYS),
+        about: "The layouts before this one, oldest first, each with the time at which the next begins.",
+    },
     Key { name: "worker", kind: KeyKind::Table(WORKER_KEYS), about: "Where the worker id comes from." },
+    Key {
+        name: "fallback",
+        kind: KeyKind::Table(FALLBACK_KEYS),
+        about: "Where the worker id comes from while the store of the pool cannot be reached.",
+    },
     Key { name: "clock", kind: KeyKind::Table(CLOCK_KEYS), about: "What to do when the clock misbehaves." },
     Key {
         name: "sequence_start",
@@ -81,6 +118,10 @@ pub(super) struct SnowflakeFactory;
 #[derive(Debug)]
 struct Plan {
     reader: SnowflakeReader,
+    /// With the layouts before.
+    revised: RevisedReader,
+    /// The layout that is in use until the cut-over, where that is still to come.
+    old: Option<SnowflakeReader>,
     settings: SnowflakeSettings,
     need: WorkerNeed,
     info: SchemeInfo,
@@ -102,6 +143,7 @@ impl SchemeFactory for SnowflakeFactory {
     fn plan(&self, settings: &mut Settings<'_>) -> Option<Arc<dyn SchemePlan>> {
         let before = settings.refusals();
         let shape = layout_and_epoch(settings);
+        let past = past_layouts(settings);
         let text = text_form(settings);
         let clock = clock_settings(settings);
         let start = settings.choice("sequence_start", &["zero", "random"]);
@@ -114,21 +156,35 @@ impl SchemeFactory for SnowflakeFactory {
             minting.sequence_start = SequenceStart::Random;
         }
         let reader = SnowflakeReader::new(layout, epoch_ms).with_text(text);
+        let revised = revised(settings, &reader, past?);
+        let now_ms = settings.now_ms();
+        let pending = revised.as_ref().and_then(|revised| revised.past().next_back());
+        let old = pending.filter(|(_, until_ms)| *until_ms > now_ms).map(|(reader, _)| reader.clone());
         let probe = Snowflake::new(reader.clone(), minting, mintage_core::SystemClock);
         if let Err(message) = &probe {
             settings.refuse("clock", message.clone());
         }
-        let (pool, which) = worker?;
+        let fallback = fallback(settings);
+        let (pool, which, ordinal) = worker?;
         if settings.refusals() > before {
             return None;
         }
-        let room = u32::try_from(layout.max(Part::Worker) + 1).unwrap_or(u32::MAX);
-        let mut need = WorkerNeed::any(pool, 0..room, u32::try_from(layout.unit().ms()).unwrap_or(u32::MAX));
+        // Until the cut-over, what the old layout has no room for is no worker id either.
+        let in_use = || old.iter().map(SnowflakeReader::layout).chain([&layout]);
+        let workers = in_use().map(|layout| layout.max(Part::Worker) + 1).min().unwrap_or(0);
+        let unit_ms = in_use().map(|layout| layout.unit().ms()).max().unwrap_or(1);
+        let room = u32::try_from(workers).unwrap_or(u32::MAX);
+        let mut need = WorkerNeed::any(pool, 0..room, u32::try_from(unit_ms).unwrap_or(u32::MAX));
+        let ever = revised.iter().flat_map(RevisedReader::past).map(|(reader, _)| *reader.layout()).chain([layout]);
+        let always = ever.map(|layout| layout.max(Part::Worker) + 1).min().unwrap_or(0);
+        need.always = 0..u32::try_from(always).unwrap_or(u32::MAX);
         need.which = which;
+        need.ordinal = ordinal;
+        need.fallback = fallback;
         need.ids_a_unit = layout.max(Part::Sequence) + 1;
         need.at = settings.place("worker");
         let info = mintage_core::IdScheme::info(&probe.ok()?).clone();
-        Some(Arc::new(Plan { reader, settings: minting, need, info }))
+        Some(Arc::new(Plan { reader, revised: revised?, old, settings: minting, need, info }))
     }
 }
 
@@ -140,11 +196,18 @@ impl SchemePlan for Plan {
 
     /// The pool belongs to it: two processes that lease worker ids from two pools may hold the same one at the same time.
     fn format(&self) -> Format {
-        Format::of("snowflake")
-            .with("epoch_ms", self.reader.epoch_ms())
-            .with("layout", self.reader.layout())
+        let first = self.revised.past().next().map_or(&self.reader, |(reader, _)| reader);
+        let mut format = Format::of("snowflake")
+            .with("epoch_ms", first.epoch_ms())
+            .with("layout", first.layout())
             .with("pool", &self.need.pool)
-            .with("text", self.reader.text().name())
+            .with("text", self.reader.text().name());
+        let later = self.revised.past().map(|(reader, _)| reader).skip(1).chain([&self.reader]);
+        for ((position, (_, until_ms)), next) in self.revised.past().enumerate().zip(later) {
+            format =
+                format.revised(position + 2, until_ms, format_args!("epoch_ms:{} {}", next.epoch_ms(), next.layout()));
+        }
+        format
     }
 
     fn needs(&self) -> Needs {
@@ -152,7 +215,7 @@ impl SchemePlan for Plan {
     }
 
     fn reader(&self) -> AnyScheme {
-        AnyScheme::Int(Arc::new(self.reader.clone()))
+        AnyScheme::Int(Arc::new(self.revised.clone()))
     }
 
     fn facts(&self, now_ms: u64) -> Vec<Fact> {
@@ -175,6 +238,11 @@ impl SchemePlan for Plan {
             Fact::new("leaks", "shows when it was made, by which worker, and how many came before it in the same unit"),
             storage_fact(8, 21.4),
         ];
+        for (reader, until_ms) in self.revised.past() {
+            let until_ms = i64::try_from(until_ms).unwrap_or(i64::MAX);
+            let told = format!("{} until {}; its ids are read by it", reader.layout(), time::rfc3339(until_ms, 1000));
+            facts.push(Fact::new("layout before", told).at(until_ms));
+        }
         if layout.bits() <= 53 {
             facts.push(Fact::new("javascript", "53 bits: exact as a JavaScript number"));
         } else {
@@ -188,11 +256,69 @@ impl SchemePlan for Plan {
 
     async fn open(&self, site: Site) -> Result<Opened, ReadyError> {
         let entropy = site.seed.map_or_else(Entropy::os, Entropy::seeded);
-        let scheme = Snowflake::new(self.reader.clone(), self.settings, Arc::clone(&site.clock))
-            .map_err(|message| ReadyError::with_source(mintage_core::MintError::LeaseLapsed, message))?
-            .with_entropy(entropy);
+        let mut settings = self.settings;
+        if site.lanes {
+            settings.on_overflow = OnOverflow::Wait;
+        }
+        let open = |reader: &SnowflakeReader, entropy: Entropy| {
+            Snowflake::new(reader.clone(), settings, Arc::clone(&site.clock))
+                .map(|scheme| scheme.with_entropy(entropy))
+                .map_err(|message| ReadyError::with_source(mintage_core::MintError::LeaseLapsed, message))
+        };
+        let new = open(&self.reader, entropy)?;
+        let Some((_, cut_over_ms)) = self.revised.past().next_back() else {
+            let scheme = Arc::new(new);
+            return Ok(Opened { scheme: AnyScheme::Int(scheme.clone()), leased: Some(scheme) });
+        };
+        let for_old = site.seed.map_or_else(Entropy::os, |seed| Entropy::seeded(seed.wrapping_add(1)));
+        let old = self.old.as_ref().map(|reader| open(reader, for_old)).transpose()?;
+        let scheme = Revised::new(self.revised.clone(), old, new, cut_over_ms, Arc::clone(&site.clock));
         let scheme = Arc::new(scheme);
         Ok(Opened { scheme: AnyScheme::Int(scheme.clone()), leased: Some(scheme) })
+    }
+}
+
+/// A layout that was in use until a cut-over.
+type Past = (Layout, u64, u64);
+
+/// The layouts before, oldest first; `None` after a fault.
+fn past_layouts(settings: &mut Settings<'_>) -> Option<Vec<Past>> {
+    if !settings.has("layouts") {
+        return Some(Vec::new());
+    }
+    let read = settings.tables("layouts", |table| {
+        let shape = layout_and_epoch(table);
+        let until_ms = match table.get("until").map(|setting| &setting.value) {
+            Some(Value::Text(text) | Value::Time(text)) => time::parse(text).ok(),
+            Some(_) => None,
+            None => {
+                table.refuse("until", "missing: write the time at which the next layout begins");
+                None
+            }
+        };
+        let (layout, epoch_ms) = shape?;
+        Some((layout, epoch_ms, u64::try_from(until_ms?).ok()?))
+    })?;
+    read.into_iter().collect()
+}
+
+/// The reader of all layouts. Refused where it could not tell whose an id is, or where more than one change is still to come.
+fn revised(settings: &mut Settings<'_>, current: &SnowflakeReader, past: Vec<Past>) -> Option<RevisedReader> {
+    let now_ms = settings.now_ms();
+    let pending = past.iter().filter(|(_, _, until_ms)| *until_ms > now_ms).count();
+    if pending > 1 {
+        settings.refuse("layouts", "two changes are still to come: add the second when the first is over");
+        return None;
+    }
+    let readers = past.into_iter().map(|(layout, epoch_ms, until_ms)| {
+        (SnowflakeReader::new(layout, epoch_ms).with_text(current.text()), until_ms)
+    });
+    match RevisedReader::new(current.clone()).after(readers.collect()) {
+        Ok(reader) => Some(reader),
+        Err((position, fault)) => {
+            settings.refuse("layouts", format!("layout {} of the list and the next: {fault}", position + 1));
+            None
+        }
     }
 }
 
@@ -397,7 +523,15 @@ fn unit_text(settings: &Settings<'_>) -> Option<&'static str> {
     }
 }
 
-fn worker(settings: &mut Settings<'_>) -> Option<(String, WorkerChoice)> {
+fn fallback(settings: &mut Settings<'_>) -> Option<String> {
+    let mut table = settings.table("fallback")?;
+    if !table.has("pool") {
+        table.refuse("", "pool is missing: name the [workers.X] of the reserve");
+    }
+    table.text("pool").map(str::to_owned)
+}
+
+fn worker(settings: &mut Settings<'_>) -> Option<(String, WorkerChoice, bool)> {
     if !settings.has("worker") {
         settings.refuse(
             "worker",
@@ -411,11 +545,16 @@ fn worker(settings: &mut Settings<'_>) -> Option<(String, WorkerChoice)> {
         None if table.has("id") => return None,
         None => WorkerChoice::Any,
     };
+    let ordinal = table.flag("ordinal").unwrap_or(false);
+    if ordinal && which != WorkerChoice::Any {
+        table.refuse("ordinal", "id insists on one worker id and ordinal prefers another: keep one of the two");
+        return None;
+    }
     if !table.has("pool") {
         table.refuse("", "pool is missing: name the [workers.X] that leases worker ids; an id alone would not keep a second process away");
         return None;
     }
-    Some((table.text("pool")?.to_owned(), which))
+    Some((table.text("pool")?.to_owned(), which, ordinal))
 }
 
 /// Digits in groups of three, with thin gaps: `4 096 000`.

@@ -1,7 +1,8 @@
 //! The environment variables a config may ask for.
 //!
 //! They set where stores and keys are and what the instance is called. Nothing that decides the meaning of an id can be
-//! set here: no variable is read unless the config names it, [`INSTANCE`](Environment::INSTANCE) aside.
+//! set here: no variable is read unless the config names it, [`INSTANCE`](Environment::INSTANCE) aside; and, where it asks for
+//! the number of the replica, [`ORDINAL`](Environment::ORDINAL) and `HOSTNAME`.
 
 use std::{collections::BTreeMap, fmt};
 
@@ -14,6 +15,9 @@ pub struct Environment {
 impl Environment {
     /// The variable that sets the instance name, whatever the config says.
     pub const INSTANCE: &'static str = "MINTAGE_INSTANCE";
+
+    /// The variable that holds the number of this replica, such as the pod index of a Kubernetes StatefulSet.
+    pub const ORDINAL: &'static str = "MINTAGE_ORDINAL";
 
     /// The variables of this process. Those that are not UTF-8 are left out.
     pub fn of_process() -> Self {

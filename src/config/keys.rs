@@ -123,6 +123,31 @@ pub(super) const POOL: &[Key] = &[
     key("region", KeyKind::Text, "The region this process runs in: a name from [regions]."),
     key("lease", KeyKind::Table(LEASE), "The times of a lease: renew < stop < ttl ≤ window."),
     key("instance", KeyKind::Text, "What this process is called in the list of leases; MINTAGE_INSTANCE overrides it."),
+    key(
+        "count",
+        KeyKind::Integer(1, LANES_MAX),
+        "How many worker ids this process leases, for more ids a second. Default 1.",
+    ),
+    key(
+        "on_lease_lost",
+        KeyKind::Choice(&["stop", "exit"]),
+        "Whether a process that lost its worker id stops minting until it has another, or ends. Default stop.",
+    ),
+    key("clock", KeyKind::Table(POOL_CLOCK), "How far this machine's clock may be off."),
+];
+
+/// Most worker ids of one process: beyond it the store would be busy with renewals of one client.
+const LANES_MAX: i64 = 64;
+
+/// `clock = { … }` of a pool.
+pub(super) const POOL_CLOCK: &[Key] = &[
+    key("alert", KeyKind::Duration, "How far from the other holders' clocks is worth an alert. Default 5ms."),
+    key("refuse_start", KeyKind::Duration, "How far from the other holders' clocks a start is refused. Default 100ms."),
+    key(
+        "release",
+        KeyKind::Duration,
+        "How far the clock may step back before the worker id is given up. Default 100ms.",
+    ),
 ];
 
 /// `lease = { … }` of a pool.
@@ -185,11 +210,10 @@ pub(super) const MASTER: &[Key] = &[
 /// Keys that are planned: refused by name, so that nobody looks for a typing error.
 pub(super) const ROOT_LATER: &[&str] = &["server"];
 /// As [`ROOT_LATER`], for an entity of any scheme.
-pub(super) const ENTITY_LATER: &[&str] = &["fallback", "initial_ranges", "layouts", "sequence_start"];
-/// As [`ROOT_LATER`], for tables inside an entity, by their names.
-pub(super) const INNER_LATER: &[(&str, &[&str])] = &[("worker", &["ordinal"])];
-/// As [`ROOT_LATER`], for a pool.
-pub(super) const POOL_LATER: &[&str] = &["clock", "count", "on_lease_lost"];
+pub(super) const ENTITY_LATER: &[&str] = &["initial_ranges", "sequence_start"];
+/// Keys of `worker` that would derive the worker id: refused with the reason.
+pub(super) const DERIVED_WORKER_IDS: &[&str] =
+    &["from", "hash", "host", "hostname", "ip", "mac", "pid", "random", "source"];
 /// As [`ROOT_LATER`], for a store.
 pub(super) const STORE_LATER: &[&str] = &["state_dir", "table_prefix"];
 /// As [`ROOT_LATER`], for what stands before the colon of a store's URL.

@@ -252,10 +252,49 @@ pub struct PoolConfig {
     pub which: WorkerChoice,
     /// The times of a lease.
     pub lease: LeaseTimes,
+    /// Why this machine has no number although an entity asks for that of the replica: then no start is possible here.
+    pub no_ordinal: Option<String>,
     /// What this process is called, if the environment or the config says so.
     pub instance: Option<String>,
+    /// How many worker ids this process leases.
+    pub count: u32,
+    /// What a process does that lost its worker id.
+    pub on_lease_lost: OnLeaseLost,
+    /// How far this machine's clock may be off.
+    pub clock: ClockLimits,
+    /// The pool that serves while the store of this one cannot be reached.
+    pub fallback: Option<String>,
     /// Where it stands.
     pub at: Place,
+}
+
+/// `on_lease_lost` of a pool.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum OnLeaseLost {
+    /// Mint nothing beyond the window, and claim anew.
+    #[default]
+    Stop,
+    /// End the process.
+    Exit,
+}
+
+/// `clock = { … }` of a pool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ClockLimits {
+    /// How far from the other holders' clocks is worth an alert.
+    pub alert_ms: u64,
+    /// How far from the other holders' clocks a start is refused.
+    pub refuse_start_ms: u64,
+    /// How far the clock may step back before the worker id is given up.
+    pub release_ms: u64,
+}
+
+impl Default for ClockLimits {
+    fn default() -> Self {
+        Self { alert_ms: 5, refuse_start_ms: 100, release_ms: 100 }
+    }
 }
 
 /// `lease = { … }` of a pool: `renew < stop < ttl ≤ window`.

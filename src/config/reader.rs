@@ -16,6 +16,7 @@ use super::{
     words,
 };
 
+mod fleet;
 mod pools;
 mod public;
 mod series;
@@ -91,7 +92,7 @@ impl<'c> Reader<'c> {
         let stores: Vec<StoreConfig> = stores.iter().filter_map(|block| self.store(block)).collect();
         self.gapless_fits(&entities, &series, &stores);
         let regions = self.regions();
-        let pools = self.pools(&known, &entities, &regions);
+        let pools = self.pools(&known, &entities, &regions, &stores);
         self.share_places(&entities, &stores);
         Checked {
             folder: self.config.folder.clone(),

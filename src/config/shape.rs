@@ -5,11 +5,16 @@
 use mintage_core::plugin::{Catalog, Key, KeyKind, Problem, Setting, Value, parse_duration_ms};
 
 use super::{
-    keys::{ENTITY, ENTITY_LATER, INNER_LATER, MASTER, POOL, POOL_LATER, ROOT, ROOT_LATER, SERIES, STORE, STORE_LATER},
+    keys::{DERIVED_WORKER_IDS, ENTITY, ENTITY_LATER, MASTER, POOL, ROOT, ROOT_LATER, SERIES, STORE, STORE_LATER},
     offer::Offer,
     tree::join,
     words,
 };
+
+/// Why no worker id is made from an address, a name or chance.
+const DERIVED_WORKER_ID: &str = "a worker id made from an address, a name, a hash or chance is sooner or later that of two \
+                                 processes: take out this key and let the pool lease one; `id = 7` insists on a number, \
+                                 `ordinal = true` prefers that of the replica";
 
 /// Says what is wrong with a key that is not in its table, given the names that are.
 type Stranger<'f> = &'f dyn Fn(&str, &Setting, &[&str]) -> String;
@@ -35,7 +40,7 @@ impl Shape {
                     shape.table(path, table, SERIES, &|key, _, known| later_or_unknown(key, &[], known));
                 }),
                 "workers" => shape.named(section, setting, |shape, path, table| {
-                    shape.table(path, table, POOL, &|key, _, known| later_or_unknown(key, POOL_LATER, known));
+                    shape.table(path, table, POOL, &|key, _, known| later_or_unknown(key, &[], known));
                 }),
                 "stores" => shape.named(section, setting, |shape, path, table| {
                     shape.table(path, table, STORE, &|key, _, known| later_or_unknown(key, STORE_LATER, known));
@@ -127,9 +132,11 @@ impl Shape {
     fn value(&mut self, path: &str, setting: &Setting, kind: KeyKind) {
         match (kind, &setting.value) {
             (KeyKind::Table(keys), Value::Table(table)) => {
-                let name = path.rsplit('.').next().unwrap_or_default();
-                let later = INNER_LATER.iter().find(|(table, _)| *table == name).map_or(&[][..], |(_, later)| *later);
-                self.table(path, table, keys, &|key, _, known| later_or_unknown(key, later, known));
+                let worker = path.ends_with(".worker");
+                self.table(path, table, keys, &|key, _, known| match worker && DERIVED_WORKER_IDS.contains(&key) {
+                    true => DERIVED_WORKER_ID.to_owned(),
+                    false => later_or_unknown(key, &[], known),
+                });
             }
             (KeyKind::Named(keys), Value::Table(tables)) => {
                 for (name, inner) in tables {
@@ -142,6 +149,11 @@ impl Shape {
                 }
             }
             (KeyKind::OneOf(kinds), _) => self.one_of(path, setting, kinds),
+            (KeyKind::Integer(..), Value::Text(text))
+                if path.ends_with(".worker.id") && text.parse::<u64>().is_err() =>
+            {
+                self.refuse(path, setting, DERIVED_WORKER_ID.to_owned());
+            }
             _ => {
                 if let Some(fault) = fault(kind, &setting.value) {
                     self.refuse(path, setting, fault);

@@ -57,16 +57,17 @@ impl Assembly<'_> {
 
     /// The stores of an entity that can be asked.
     pub(super) fn within_reach(&self, entity: &EntityConfig) -> Vec<String> {
-        let reached = |store: &&str| {
-            entity.needs.shares.is_empty() || self.shares.answer(entity, store).is_some_and(Result::is_ok)
-        };
+        if entity.needs.shares.is_empty() {
+            return vec![self.home_of(entity)];
+        }
+        let reached = |store: &&str| self.shares.answer(entity, store).is_some_and(Result::is_ok);
         entity.range_stores().into_iter().filter(reached).map(str::to_owned).collect()
     }
 
     /// What each store of an entity that can be asked is to record.
     pub(super) fn records_of(&self, entity: &EntityConfig) -> Vec<(String, Format)> {
         if entity.needs.shares.is_empty() {
-            return vec![(entity.store.clone(), self.format_of(entity))];
+            return vec![(self.home_of(entity), self.format_of(entity))];
         }
         let within_reach = self.within_reach(entity);
         let shares = entity.needs.shares.iter().filter(|share| within_reach.contains(&share.store));
@@ -114,7 +115,13 @@ impl Assembly<'_> {
             } else {
                 let (factory, address) = self.builder.store_at(self.checked, &share.store)?;
                 let format = self.with_public(entity, share.format.clone());
-                Arc::new(Late { factory: Arc::clone(factory), address, entity: entity.name.clone(), format, ranges: OnceCell::new() })
+                Arc::new(Late {
+                    factory: Arc::clone(factory),
+                    address,
+                    entity: entity.name.clone(),
+                    format,
+                    ranges: OnceCell::new(),
+                })
             };
             lanes.push((share.store.clone(), lane));
         }

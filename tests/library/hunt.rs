@@ -28,10 +28,43 @@ scheme = "segment"
 range = 20
 [workers.main]
 lease = { renew = "100ms", ttl = "400ms", window = "1s", max_ahead = "800ms", guard = "100ms", quarantine = "50ms" }
+clock = { refuse_start = "1d", release = "RELEASE" }
 [stores.main]
 url = "STORE"
 timeout = "300ms"
 "#;
+
+/// Two more worker ids, in a second store.
+const RESERVE: &str = r#"
+[workers.spare]
+store = "reserve"
+region = "eu-spare"
+lease = { renew = "100ms", ttl = "400ms", window = "1s", max_ahead = "800ms", guard = "100ms", quarantine = "50ms" }
+clock = { refuse_start = "1d", release = "RELEASE" }
+[regions]
+eu = "0..2"
+eu-spare = "2..4"
+[stores.reserve]
+url = "SPARE"
+timeout = "300ms"
+"#;
+
+/// The config of a process, whose clock limits differ from hunt to hunt.
+fn config(line: &Faulty, spare: Option<&Faulty>, release: &str) -> String {
+    let mut text = CONFIG.to_owned();
+    if let Some(spare) = spare {
+        text = text
+            .replace("worker = 1,", "worker = 2,")
+            .replace(
+                "worker = { pool = \"main\" }",
+                "store = \"main\"\nworker = { pool = \"main\" }\nfallback = { pool = \"spare\" }",
+            )
+            .replace("[workers.main]", "[workers.main]\nstore = \"main\"\nregion = \"eu\"")
+            .replace("scheme = \"segment\"", "store = \"reserve\"\nscheme = \"segment\"")
+            + &RESERVE.replace("SPARE", &spare.url());
+    }
+    text.replace("STORE", &line.url()).replace("RELEASE", release)
+}
 
 const PROCESSES: usize = 3;
 const STEPS: usize = 400;
@@ -42,6 +75,8 @@ const TICK_MS: u64 = 25;
 struct Process {
     clock: ManualClock,
     line: Arc<Faulty>,
+    /// Its line to the reserve, where there is one.
+    spare: Option<Arc<Faulty>>,
     running: Option<(Registry, [AnyMinter; 2])>,
 }
 
@@ -52,6 +87,8 @@ struct Catch {
     twice: Vec<String>,
     refusals: u64,
     starts: u64,
+    /// Ids that were minted by a lease of the reserve.
+    of_reserve: u64,
 }
 
 struct Hunt {
@@ -60,6 +97,8 @@ struct Hunt {
     /// The store's own clock.
     clock: ManualClock,
     healthy: Fault,
+    /// `clock.release` of every process.
+    release: &'static str,
     processes: Vec<Process>,
     caught: Catch,
 }
@@ -72,10 +111,23 @@ impl Hunt {
         let process = || {
             let line = store.line();
             line.set(healthy);
-            Process { clock: ManualClock::at(NOW_MS), line, running: None }
+            Process { clock: ManualClock::at(NOW_MS), line, spare: None, running: None }
         };
         let processes = (0..PROCESSES).map(|_| process()).collect();
-        Self { dice: Entropy::seeded(seed), store, clock, healthy, processes, caught: Catch::default() }
+        let release = if seed.is_multiple_of(2) { "100ms" } else { "1d" };
+        Self { dice: Entropy::seeded(seed), store, clock, healthy, release, processes, caught: Catch::default() }
+    }
+
+    /// With a second store, which is in trouble as often as the first. `planted` is what is wrong with both.
+    fn with_reserve(seed: u64, planted: Fault) -> Self {
+        let mut hunt = Self::new(seed, planted);
+        let reserve = Faulty::new(&hunt.clock);
+        for process in &mut hunt.processes {
+            let line = reserve.line();
+            line.set(planted);
+            process.spare = Some(line);
+        }
+        hunt
     }
 
     fn roll(&self, sides: u64) -> u64 {
@@ -87,7 +139,10 @@ impl Hunt {
             self.let_time_pass().await;
             let which = self.roll(PROCESSES as u64) as usize;
             match self.roll(100) {
+                // A reserve serves where its own store is down for longer than a window.
                 0..=9 => self.processes[which].line.set(Fault::Down),
+                10..=11 if self.processes[which].spare.is_some() => self.trouble_the_reserve(which),
+                12..=13 if self.processes[which].spare.is_some() => self.wait_long().await,
                 10..=14 => self.processes[which].line.set(Fault::AnswerLost),
                 15..=17 => self.processes[which].line.set(Fault::Hang),
                 18..=19 => self.processes[which].line.set(Fault::Slow(150)),
@@ -118,6 +173,19 @@ impl Hunt {
         }
     }
 
+    fn trouble_the_reserve(&self, which: usize) {
+        let fault = [Fault::Down, Fault::AnswerLost, self.healthy, self.healthy][self.roll(4) as usize];
+        if let Some(spare) = &self.processes[which].spare {
+            spare.set(fault);
+        }
+    }
+
+    async fn wait_long(&self) {
+        for _ in 0..8 {
+            self.let_time_pass().await;
+        }
+    }
+
     fn step_clock(&self, which: usize) {
         // Whole ticks, so that clocks that went apart meet again in the same millisecond.
         let ticks = [2, 10, 40, 2_000][self.roll(4) as usize];
@@ -129,7 +197,9 @@ impl Hunt {
         if self.processes[which].running.is_some() {
             return;
         }
-        let config = config_in(Path::new("."), &CONFIG.replace("STORE", &self.processes[which].line.url()));
+        let process = &self.processes[which];
+        let text = config(&process.line, process.spare.as_deref(), self.release);
+        let config = config_in(Path::new("."), &text);
         let build = builder(&self.processes[which].clock).build(config);
         // A store that hangs for ever in the middle of a start is given up by the caller.
         let built = tokio::time::timeout(std::time::Duration::from_secs(5), build).await;
@@ -156,6 +226,9 @@ impl Hunt {
                         self.caught.refusals += 1;
                         break;
                     };
+                    if let (AnyId::Int(number), "events", true) = (id, name, process.spare.is_some()) {
+                        self.caught.of_reserve += u64::from(number >> 6 & 3 >= 2);
+                    }
                     if let Some(other) = self.caught.ids.insert((name, id), which) {
                         self.caught.twice.push(format!("{name} {id:?} by {other} and {which}"));
                     }
@@ -183,6 +256,19 @@ async fn whatever_happens_no_id_is_made_twice() {
     }
     // It was a hunt: ids were made, and things did go wrong.
     assert!(ids > 50_000 && refusals > 5_000 && starts > 300, "{ids} ids, {refusals} refusals, {starts} starts");
+}
+
+/// The same with a reserve that serves while the first store is away.
+#[tokio::test(start_paused = true)]
+async fn a_reserve_makes_no_id_twice_either() {
+    let (mut ids, mut of_reserve) = (0, 0);
+    for seed in 101..=120 {
+        let caught = Hunt::with_reserve(seed, Fault::None).run().await;
+        assert_eq!(caught.twice, Vec::<String>::new(), "seed {seed}");
+        ids += caught.ids.len();
+        of_reserve += caught.of_reserve;
+    }
+    assert!(ids > 20_000 && of_reserve > 1_000, "{ids} ids, {of_reserve} of the reserve");
 }
 
 #[tokio::test(start_paused = true)]

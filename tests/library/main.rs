@@ -7,6 +7,9 @@
 //! | formats that are pinned, rows that went missing | `formats.rs` |
 //! | ranges: size, stride, several stores, imports | `ranges.rs` |
 //! | leases through outages, fences, suspends | `keeper.rs`, and by chance `hunt.rs` |
+//! | replicas, clocks, reserves, regions | `fleet.rs` |
+//! | a layout that follows another | `layouts.rs` |
+//! | metrics | `telemetry.rs` |
 //! | typed ids and serde | `ids.rs` |
 //! | public ids, their keys and what the store guards | `public.rs` |
 //! | forked children | `../fork.rs`, a program of its own |
@@ -19,17 +22,20 @@
 
 mod allocation;
 mod faulty;
+mod fleet;
 mod formats;
 mod hunt;
 mod ids;
 mod inspect;
 mod keeper;
 mod laws;
+mod layouts;
 mod minter;
 mod plugins;
 mod public;
 mod ranges;
 mod registry;
+mod telemetry;
 
 use std::{path::Path, time::Duration};
 

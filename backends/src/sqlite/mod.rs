@@ -196,6 +196,10 @@ impl BackendFactory for SqliteFactory {
         Self::path(url).map(drop)
     }
 
+    fn local(&self) -> bool {
+        true
+    }
+
     fn exists(&self, address: &Address) -> bool {
         Self::path(&address.url).is_ok_and(|path| address.folder.join(path).exists())
     }

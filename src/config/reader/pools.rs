@@ -9,9 +9,9 @@ use mintage_core::{
     plugin::{Place, Setting, Value, WorkerNeed},
 };
 
-use super::{Block, Known, Reader};
+use super::{Block, Known, Reader, fleet::Share};
 use crate::config::{
-    EntityConfig, Environment, LeaseTimes, PoolConfig,
+    EntityConfig, Environment, LeaseTimes, PoolConfig, StoreConfig,
     keys::{INSTANCE, NAME},
     tree::join,
     words,
@@ -27,9 +27,9 @@ type Regions<'c> = Vec<(&'c str, Range<u32>)>;
 
 /// An entity and what it wants of a pool.
 #[derive(Clone, Copy)]
-struct User<'e> {
-    entity: &'e EntityConfig,
-    need: &'e WorkerNeed,
+pub(super) struct User<'e> {
+    pub(super) entity: &'e EntityConfig,
+    pub(super) need: &'e WorkerNeed,
 }
 
 impl<'c> Reader<'c> {
@@ -83,6 +83,7 @@ impl<'c> Reader<'c> {
         known: &Known<'c>,
         entities: &[EntityConfig],
         regions: &[(&'c str, Range<u32>)],
+        stores: &[StoreConfig],
     ) -> Vec<PoolConfig> {
         let blocks = self.blocks("workers", &NAME);
         let names = self.names("workers");
@@ -95,13 +96,20 @@ impl<'c> Reader<'c> {
                 self.no_pool(user, &names);
             }
         }
-        blocks
+        let reserves: Vec<WorkerNeed> = users.iter().filter_map(|user| as_reserve(user.need)).collect();
+        let with_reserve = users.iter().filter(|user| user.need.fallback.is_some());
+        let guests: Vec<User<'_>> =
+            with_reserve.zip(&reserves).map(|(user, need)| User { entity: user.entity, need }).collect();
+        let mut pools: Vec<PoolConfig> = blocks
             .iter()
             .map(|block| {
-                let users: Vec<User<'_>> = users.iter().copied().filter(|user| user.need.pool == block.name).collect();
-                self.pool(block, known, &users, regions)
+                let all = users.iter().chain(&guests);
+                let users: Vec<User<'_>> = all.copied().filter(|user| user.need.pool == block.name).collect();
+                self.pool(block, known, &users, regions, stores)
             })
-            .collect()
+            .collect();
+        self.fallbacks(&mut pools, &users, stores);
+        pools
     }
 
     fn pool(
@@ -110,21 +118,36 @@ impl<'c> Reader<'c> {
         known: &Known<'c>,
         users: &[User<'_>],
         regions: &[(&'c str, Range<u32>)],
+        stores: &[StoreConfig],
     ) -> PoolConfig {
         let region = self.region(block, regions);
         let lease = self.lease(block);
         if let Some(lease) = &lease {
             self.windows_hold_units(block, lease, users);
         }
+        // Empty or the default after a fault, and then nobody sees it.
+        let store = self.store_of(block, known).unwrap_or_default();
+        let workers = self.workers(region.as_ref(), users);
+        let share =
+            Share { users, block: &workers, count: self.count(block, users), local: self.is_local(stores, &store) };
+        let fixed = self.which(users);
+        let (replica, no_ordinal) = self.replica(&share);
+        let which = replica.unwrap_or(fixed);
+        self.local_promise(&store, &share, which);
+        let count = share.count;
         PoolConfig {
             name: block.name.to_owned(),
-            // Empty or the default after a fault, and then nobody sees it.
-            store: self.store_of(block, known).unwrap_or_default(),
-            block: self.workers(region.as_ref(), users),
+            store,
+            block: workers,
             region: region.map(|(name, _)| name.to_owned()),
-            which: self.which(users),
+            which,
+            no_ordinal,
             lease: lease.unwrap_or_default(),
             instance: self.instance(block),
+            count,
+            on_lease_lost: self.on_lease_lost(block),
+            clock: self.clock_limits(block),
+            fallback: None,
             at: block.at,
         }
     }
@@ -163,10 +186,10 @@ impl<'c> Reader<'c> {
 
     /// The worker ids of a pool, which must fit every layout that uses it.
     fn workers(&mut self, region: Option<&(&'c str, Range<u32>)>, users: &[User<'_>]) -> Range<u32> {
-        let narrowest = users.iter().min_by_key(|user| user.need.room.end);
+        let narrowest = users.iter().min_by_key(|user| user.need.always.end);
         let block = match region {
             Some((_, block)) => block.clone(),
-            None => narrowest.map_or(0..0, |user| user.need.room.clone()),
+            None => narrowest.map_or(0..0, |user| user.need.always.clone()),
         };
         for user in users {
             let room = &user.need.room;
@@ -296,7 +319,7 @@ impl<'c> Reader<'c> {
     }
 
     /// Where an entity says what it wants of a pool.
-    fn place_of(&self, user: &User<'_>) -> (String, Option<Place>) {
+    pub(super) fn place_of(&self, user: &User<'_>) -> (String, Option<Place>) {
         match self.wish(user) {
             Some((path, setting, _)) => (path, Some(setting.at)),
             None => (join("entities", &user.entity.name), Some(user.entity.at)),
@@ -321,6 +344,14 @@ impl<'c> Reader<'c> {
     fn wish(&self, user: &User<'_>) -> Option<(String, &'c Setting, Block<'c>)> {
         setting_at(user.need.at?, self.block("entities", &user.entity.name)?)
     }
+}
+
+/// What the reserve of a need is asked for: any worker id that fits.
+fn as_reserve(need: &WorkerNeed) -> Option<WorkerNeed> {
+    let mut reserve = need.clone();
+    reserve.pool = need.fallback.clone()?;
+    (reserve.fallback, reserve.which, reserve.ordinal) = (None, WorkerChoice::Any, false);
+    Some(reserve)
 }
 
 /// The setting that stands at a place, with its path and the table it stands in.
