@@ -37,6 +37,7 @@ pub use model::{
     Checked, EntityConfig, KeyConfig, KeyPlace, LeaseTimes, PoolConfig, SeriesConfig, StoreConfig, TokensConfig,
 };
 pub use problems::{ConfigErrors, Problems};
+#[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
 pub(crate) use reader::stores::holds_password;
 pub use schema::schema;
 

@@ -176,6 +176,7 @@ impl<E: Entity> Minter<E> {
         self.scheme.info()
     }
 
+    #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
     pub(crate) fn core(&self) -> &Core {
         &self.core
     }
