@@ -38,6 +38,7 @@ pub use model::{
     SeriesConfig, StoreConfig, TokensConfig,
 };
 pub use problems::{ConfigErrors, Problems};
+#[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
 pub(crate) use reader::stores::holds_password;
 pub use schema::schema;
 pub(crate) use words::duration;

@@ -218,6 +218,7 @@ impl<E: Entity> Minter<E> {
         self.scheme.info()
     }
 
+    #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
     pub(crate) fn core(&self) -> &Core {
         &self.core
     }

@@ -411,6 +411,7 @@ impl Core {
     }
 
     /// Where the ids of a gapless entity are assigned, and from which sequence.
+    #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
     pub(crate) fn gapless(&self, name: &str) -> Option<(&Gapless, &Sequence)> {
         let parts = self.parts.as_ref()?;
         Some((parts.gapless.get(name)?, parts.checked.entity(name)?.needs.sequence.as_ref()?))

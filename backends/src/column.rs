@@ -3,11 +3,7 @@
 //! Nothing is written, and nothing but the column is read. Counters that live beside a table, such as those of `BIGSERIAL` and
 //! `AUTO_INCREMENT`, count as used: a number that was taken and rolled back may be on paper all the same.
 
-use std::{
-    fmt,
-    path::{Path, PathBuf},
-    time::Duration,
-};
+use std::{fmt, path::Path, time::Duration};
 
 use mintage_core::{RANGE_END, StoreError, parse_decimal};
 
@@ -40,7 +36,7 @@ pub(crate) struct Target {
 #[derive(Clone, Debug)]
 enum Place {
     #[cfg(feature = "sqlite")]
-    Sqlite(PathBuf),
+    Sqlite(std::path::PathBuf),
     #[cfg(any(feature = "postgres", feature = "mysql"))]
     Server(database::Place),
 }

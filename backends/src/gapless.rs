@@ -9,8 +9,6 @@
 use mintage_core::{Reservation, ReservationState, Sequence, StoreError};
 pub use sqlx::Transaction;
 
-use crate::rules::refused;
-
 /// Which counter is to move, and how far it may go.
 #[derive(Clone, Copy, Debug)]
 pub struct Counter<'a> {
@@ -86,8 +84,9 @@ pub(crate) mod sealed {
 }
 
 /// The transaction is in a database without the owner's record.
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
 pub(crate) fn another_database(counter: &Counter<'_>) -> StoreError {
-    refused(format!(
+    crate::rules::refused(format!(
         "the database of this transaction has no record of {}: it is not the database of its store. Begin the transaction in the \
          database that the store's URL names",
         counter.owner

@@ -43,6 +43,7 @@ impl Restart {
     }
 
     /// How its periods are written.
+    #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
     pub(crate) fn example(self) -> &'static str {
         match self {
             Self::Never => "all",
@@ -53,6 +54,7 @@ impl Restart {
     }
 
     /// The period of that name, as it prints.
+    #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
     pub(crate) fn period_named(self, name: &str) -> Option<Period> {
         let mut parts = name.split('-').map(|part| part.parse::<u16>());
         let day = match self {
@@ -211,6 +213,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
     fn periods_are_read_as_they_print() {
         for (restart, name) in [
             (Restart::Never, "all"),

@@ -153,6 +153,7 @@ impl Series {
         self.desk.next().await
     }
 
+    #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
     pub(crate) fn desk(&self) -> &Desk {
         &self.desk
     }
@@ -322,6 +323,7 @@ pub(crate) struct Desk {
 }
 
 /// Where the next number belongs.
+#[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
 #[derive(Debug)]
 pub(crate) struct Place {
     day: Day,
@@ -371,6 +373,7 @@ impl Desk {
     }
 
     /// Where a number belongs that is asked for now.
+    #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
     pub(crate) fn now(&self) -> Result<Place, SeriesError> {
         let day = self.day()?;
         let period = self.format.restart.period(day);
@@ -378,6 +381,7 @@ impl Desk {
     }
 
     /// The number `n` of that place; `None` if the format cannot write it.
+    #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
     pub(crate) fn number(&self, place: &Place, n: u64) -> Option<SeriesNumber> {
         self.format.number(Told { day: place.day, n })
     }
