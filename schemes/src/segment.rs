@@ -33,7 +33,7 @@ use self::{
     refill::{Refill, Source},
     supply::Supply,
 };
-use crate::{TextForm, fork::Birth};
+use crate::{Entropy, TextForm, fork::Birth};
 
 /// Ids fit in the 63 bits of a signed integer column.
 const ID_BITS: u32 = 63;
@@ -107,7 +107,8 @@ impl Segment {
     ) -> Result<Self, ReadyError> {
         let runtime = Handle::try_current().map_err(|error| ReadyError::with_source(EMPTY, error))?;
         let birth = Birth::here();
-        let mut source = Source::new(store, sequence, settings.range_len);
+        let dice = settings.seed.map_or(Entropy::os(), Entropy::seeded);
+        let mut source = Source::new(store, sequence, settings.range_len, dice);
         let first = source.fetch().await.map_err(|error| {
             let kind = if error.kind() == StoreErrorKind::Spent { MintError::Spent } else { EMPTY };
             ReadyError::with_source(kind, error)

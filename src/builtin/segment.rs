@@ -165,6 +165,9 @@ impl SchemePlan for Plan {
             ));
         };
         let mut settings = self.settings;
+        if let Some(seed) = site.seed {
+            settings = settings.seeded(seed);
+        }
         if let Some(count) = site.once.and_then(NonZeroU32::new) {
             // A process that mints a few and ends takes just these: then nothing is lost between its runs.
             settings = settings.range_len(count).on_demand();
