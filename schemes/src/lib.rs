@@ -9,6 +9,7 @@ mod layout;
 mod segment;
 mod snowflake;
 mod strict;
+mod sync;
 mod text;
 mod timeline;
 mod ulid;

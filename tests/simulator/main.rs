@@ -45,7 +45,7 @@ use world::World;
 const SEEDS: u64 = 200;
 
 /// A wrong rule that is not found by so many seeds would not be found at all.
-const SEEDS_PER_MUTANT: u64 = 60;
+const SEEDS_PER_MUTANT: u64 = 100;
 
 #[test]
 fn whatever_happens_no_id_is_made_twice() {

@@ -340,10 +340,8 @@ impl World {
                     Some(Err(told)) => self.note(|| format!("life {number} did not start: {told}")),
                     None => {}
                 },
-                State::Ending(_, minters, life) => {
-                    if minters.events.mint().is_ok() || minters.orders.mint().is_ok() {
-                        self.verdict.violations.push(format!("life {} mints after its end", life.number));
-                    }
+                State::Ending(_, minters, life) if minters.events.mint().is_ok() || minters.orders.mint().is_ok() => {
+                    self.verdict.violations.push(format!("life {} mints after its end", life.number));
                 }
                 _ => {}
             }

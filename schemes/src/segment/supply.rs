@@ -10,17 +10,17 @@
 use std::{
     iter::successors,
     ops::Range,
-    sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
-    },
+    sync::{Arc, PoisonError, atomic::Ordering},
 };
 
-use arc_swap::ArcSwap;
 use mintage_core::{IdRange, MintError, RANGE_END, ReadyError, StoreError, StoreErrorKind};
 use tokio::sync::Notify;
 
 use super::run::{Run, Taken};
+use crate::sync::{
+    ArcSwap, Mutex, MutexGuard,
+    atomic::{AtomicBool, AtomicU32, AtomicU64},
+};
 
 /// How soon a fetch on its way may answer, for `Exhausted`: a store trip takes some milliseconds.
 const TRIP_MS_GUESS: u32 = 10;
