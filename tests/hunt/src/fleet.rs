@@ -26,7 +26,7 @@ pub(crate) struct Fleet {
     pub(crate) slots: Vec<Slot>,
     folder: PathBuf,
     rate: u64,
-    strict: bool,
+    rule: &'static str,
     lives: u64,
 }
 
@@ -57,8 +57,14 @@ impl Fleet {
                 }
             })
             .collect();
-        let strict = mutant == Some(Mutant::LeaseOnly);
-        Self { slots, folder: folder.to_owned(), rate, strict, lives: 0 }
+        let rule = match mutant {
+            // All that a lease without windows has.
+            Some(Mutant::LeaseOnly) => member::STRICT,
+            // The store must be back before the windows that it has forgotten are over.
+            Some(Mutant::NoBump) => member::LONG,
+            _ => member::USUAL,
+        };
+        Self { slots, folder: folder.to_owned(), rate, rule, lives: 0 }
     }
 
     /// Starts a member where none runs.
@@ -71,7 +77,7 @@ impl Fleet {
         let Ok(program) = std::env::current_exe() else { return };
         let mut command = Command::new(program);
         command.arg(member::WORD).arg(&slot.url).arg(&self.folder).arg(&name).arg(self.rate.to_string());
-        command.arg(if self.strict { "strict" } else { "usual" });
+        command.arg(self.rule);
         command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(errors);
         if let Some(library) = faketime() {
             command.env("LD_PRELOAD", library).env("FAKETIME_TIMESTAMP_FILE", &slot.clock);

@@ -26,6 +26,11 @@ use crate::{mutant::UnboundedStores, store::TIMES};
 /// The first word of its command line.
 pub(crate) const WORD: &str = "member";
 
+/// What its lease is like: as usual, with the strict rule, or with a long window.
+pub(crate) const USUAL: &str = "usual";
+pub(crate) const STRICT: &str = "strict";
+pub(crate) const LONG: &str = "long";
+
 /// How many ids are asked for at once: one clock reading pays for them, which matters under a faked clock.
 const BATCH: usize = 64;
 /// Between two tries to build: a start that fails is tried again by whoever runs the process.
@@ -56,13 +61,13 @@ url = "URL"
 timeout = "TIMEOUTms"
 "#;
 
-/// Mints until it is killed or its input ends. The words are: URL, folder, name, ids a second, and `strict` or nothing.
+/// Mints until it is killed or its input ends. The words are: URL, folder, name, ids a second, and one of the rules above.
 pub(crate) fn run(words: &[String]) -> ExitCode {
     let [url, folder, name, rate, rule] = words else {
         eprintln!("a member is started by the hunt");
         return ExitCode::from(2);
     };
-    let config = config(url, rule == "strict");
+    let config = config(url, rule);
     let (Ok(files), Ok(rate)) = (Files::create(Path::new(folder), name), rate.parse()) else {
         return ExitCode::FAILURE;
     };
@@ -74,12 +79,13 @@ pub(crate) fn run(words: &[String]) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-fn config(url: &str, strict: bool) -> String {
-    let stop = if strict { format!(", stop = \"{}ms\"", TIMES.stop_ms) } else { String::new() };
+fn config(url: &str, rule: &str) -> String {
+    let window_ms = if rule == LONG { TIMES.long_window_ms } else { TIMES.window_ms };
+    let stop = if rule == STRICT { format!(", stop = \"{}ms\"", TIMES.stop_ms) } else { String::new() };
     let values = [
         ("RENEW", TIMES.renew_ms),
         ("TTL", TIMES.ttl_ms),
-        ("WINDOW", TIMES.window_ms),
+        ("WINDOW", window_ms),
         ("AHEAD", TIMES.ahead_ms),
         ("GUARD", TIMES.guard_ms),
         ("IDS", TIMES.worker_ids.into()),

@@ -179,18 +179,16 @@ impl Nemesis<'_> {
         if !slot.is_alive() || slot.is_stopped {
             return;
         }
-        if self.mutant == Some(Mutant::LeaseOnly) {
-            // Clocks and changes of hands, and nothing else.
-            match self.roll(2) {
-                0 => self.kill(which),
-                _ => self.step_clock(which),
-            }
-            return;
-        }
-        match self.roll(100) {
+        // Where a wrong rule shows: in changes of hands, and with wrong clocks.
+        let sides = match self.mutant {
+            Some(Mutant::NoBump) => 20,
+            Some(Mutant::LeaseOnly) => 40,
+            _ => 100,
+        };
+        match self.roll(sides) {
             0..=19 => self.kill(which),
-            20..=39 => self.pause(which),
-            40..=64 => self.step_clock(which),
+            20..=44 => self.step_clock(which),
+            45..=64 => self.pause(which),
             65..=84 => self.partition(which),
             85..=92 => self.restart(which),
             _ => self.with(which, |slot| slot.fork()),

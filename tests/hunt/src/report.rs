@@ -19,8 +19,9 @@ use crate::{
 const BEGIN: &str = "<!-- hunt: begin -->";
 const END: &str = "<!-- hunt: end -->";
 
-/// How long a wrong rule may hide.
+/// How long a wrong rule may hide, and longer where windows are: a backup must be older than one of them.
 const MUTANT_S: u64 = 25;
+const LONG_MUTANT_S: u64 = 50;
 
 /// All that is asked for. Fails if an id was made twice, if a wrong rule got away, or if a store could not be hunted on.
 pub(crate) fn hunt(settings: &Settings) -> ExitCode {
@@ -88,9 +89,13 @@ fn mutants(settings: &Settings, runtime: &Runtime) -> (String, bool) {
             }
             println!("{}, seed {seed}", mutant.name());
             let mut brief = settings.clone();
-            (brief.seconds, brief.ids) = (MUTANT_S, 0);
+            brief.seconds = if *mutant == Mutant::NoBump { LONG_MUTANT_S } else { MUTANT_S };
+            brief.ids = 0;
             if let Some(hunted) = once(kind, &brief, seed, Some(*mutant), runtime) {
-                println!("  {} ids, {} twice: {:?}", hunted.catch.ids, hunted.catch.duplicates, hunted.catch.examples);
+                println!(
+                    "  {} ids, {} twice: {:?}; {} kills, {} failovers",
+                    hunted.catch.ids, hunted.catch.duplicates, hunted.catch.examples, hunted.kills, hunted.failovers
+                );
                 caught += u64::from(hunted.catch.duplicates > 0);
                 duplicates += hunted.catch.duplicates;
             }

@@ -21,6 +21,8 @@ use crate::mutant::Mutant;
 /// The times of a lease, a tenth of the usual ones and less, so that a minute holds as much as an hour.
 pub(crate) struct Times {
     pub(crate) window_ms: u64,
+    /// Longer than a server takes to come back from a backup.
+    pub(crate) long_window_ms: u64,
     pub(crate) ttl_ms: u64,
     pub(crate) stop_ms: u64,
     pub(crate) renew_ms: u64,
@@ -33,6 +35,7 @@ pub(crate) struct Times {
 
 pub(crate) const TIMES: Times = Times {
     window_ms: 1_000,
+    long_window_ms: 10_000,
     ttl_ms: 900,
     stop_ms: 800,
     renew_ms: 200,
