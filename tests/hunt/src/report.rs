@@ -21,7 +21,7 @@ const END: &str = "<!-- hunt: end -->";
 
 /// How long a wrong rule may hide, and longer where windows are: a backup must be older than one of them.
 const MUTANT_S: u64 = 25;
-const LONG_MUTANT_S: u64 = 50;
+const LONG_MUTANT_S: u64 = 60;
 
 /// All that is asked for. Fails if an id was made twice, if a wrong rule got away, or if a store could not be hunted on.
 pub(crate) fn hunt(settings: &Settings) -> ExitCode {

@@ -88,9 +88,7 @@ impl Kind {
         let command: &[&str] = match self {
             Self::Sqlite => return "SQLite, bundled".to_owned(),
             Self::File => return "a file".to_owned(),
-            Self::Postgres => {
-                &["sh", "-c", "ls -d /usr/lib/postgresql/*/bin | tail -n 1 | xargs -I{} {}/postgres --version"]
-            }
+            Self::Postgres => &["sh", "-c", "$(ls -d /usr/lib/postgresql/*/bin | tail -n 1)/postgres --version"],
             Self::MariaDb => &["mariadbd", "--version"],
             Self::Redis => &["redis-server", "--version"],
             Self::Etcd | Self::EtcdThree => &["etcd", "--version"],
@@ -99,7 +97,7 @@ impl Kind {
         let output = Command::new(program).args(arguments).output();
         let text = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
         let line = text.lines().next().unwrap_or_default();
-        line.split_whitespace().take(4).collect::<Vec<_>>().join(" ").trim_start_matches("mariadbd ").to_owned()
+        line.split_whitespace().take(3).collect::<Vec<_>>().join(" ").trim_start_matches("mariadbd ").to_owned()
     }
 }
 
