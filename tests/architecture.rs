@@ -80,6 +80,23 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
     ),
     ("mintage-cli", &["clap", "clap_complete", "jiff", "mintage", "serde_json", "tokio"]),
     ("mintage-benches", &[]),
+    // Everything: it is a fleet of applications, and the servers they use.
+    (
+        "mintage-hunt",
+        &[
+            "async-trait",
+            "libc",
+            "mintage",
+            "mintage-backends",
+            "mintage-core",
+            "mintage-schemes",
+            "mintage-servers-for-tests",
+            "tempfile",
+            "tokio",
+        ],
+    ),
+    // The files of schemes themselves, compiled around the atomics of loom.
+    ("mintage-interleavings", &["async-trait", "loom", "mintage-core", "mintage-schemes", "thiserror", "tokio"]),
     // Knows nothing of ours: it starts servers for the tests of stores that talk to one.
     ("mintage-servers-for-tests", &["serde_json", "tempfile", "tokio"]),
 ];

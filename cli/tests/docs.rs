@@ -28,6 +28,9 @@ const SHOWN_ONLY: &[(&str, &str)] = &[
     (".ci/run", "it runs this test"),
     ("scripts/test", "it runs this test"),
     ("cargo test", "scripts/test runs it"),
+    ("cargo run --release -p mintage-hunt", "minutes of work on real servers; its test runs a short one"),
+    ("MINTAGE_SIMULATOR_SEEDS=100000 cargo test", "hours of work; scripts/test runs 200 seeds"),
+    ("MINTAGE_SIMULATOR_SEED=17 cargo test", "scripts/test runs other seeds"),
     ("cargo clippy", ".ci/run runs it"),
     ("cargo fmt", ".ci/run runs it"),
     ("cargo run --example", ".ci/run runs every example"),
@@ -75,6 +78,7 @@ documents! {
     design: "docs/design.md",
     evidence: "docs/evidence.md",
     fleet: "docs/fleet.md",
+    incidents: "docs/incidents.md",
     numbers: "docs/numbers.md",
     public_ids: "docs/public-ids.md",
     schemes: "docs/schemes.md",
@@ -117,6 +121,25 @@ fn every_case_is_held() {
             "{case}: name the test that holds it, or why it cannot occur, or what it arrives with: {held}"
         );
     }
+}
+
+#[test]
+fn every_incident_is_held_or_has_its_reason() {
+    let text = fs::read_to_string(root().join("docs/incidents.md")).unwrap();
+    let rows: Vec<&str> = text.lines().filter(|line| line.starts_with("| ")).skip(1).collect();
+    let held = |row: &&&str| row.contains(".rs::") && !row.contains("| reason: ");
+    let reasons = rows.iter().filter(|row| row.contains("| reason: ")).count();
+    let sum = format!(
+        "{} incidents: {} held by a test, {reasons} with a reason.",
+        rows.len(),
+        rows.iter().filter(held).count()
+    );
+    assert!(text.contains(&sum), "{sum}");
+    for (number, row) in (1..).zip(&rows) {
+        assert!(row.starts_with(&format!("| {number} |")), "{row}");
+        assert!(held(&row) || row.contains("| reason: "), "name the test that holds it, or the reason: {row}");
+    }
+    assert_eq!(rows.len(), 37, "the list of the design is whole");
 }
 
 #[test]

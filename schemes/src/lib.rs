@@ -10,6 +10,7 @@ mod revised;
 mod segment;
 mod snowflake;
 mod strict;
+mod sync;
 mod text;
 mod timeline;
 mod ulid;

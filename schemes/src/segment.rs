@@ -53,7 +53,7 @@ pub use self::{
     lane::{Lane, Stride},
     settings::{SegmentFault, SegmentSettings},
 };
-use crate::{TextForm, fork::Birth};
+use crate::{Entropy, TextForm, fork::Birth};
 
 /// Ids fit in the 63 bits of a signed integer column.
 const ID_BITS: u32 = 63;
@@ -151,7 +151,8 @@ impl Segment {
         let lanes = Arc::new(lanes);
         let sizing = Sizing::new(settings.size, settings.refill_at);
         let range_len = sizing.shared_len();
-        let mut source = Source { lanes: Arc::clone(&lanes), sizing, clock, turn };
+        let dice = settings.seed.map_or(Entropy::os(), Entropy::seeded);
+        let mut source = Source { lanes: Arc::clone(&lanes), sizing, clock, turn, dice };
         let first = source.fetch(0).await.map_err(|error| {
             let kind = if error.kind() == StoreErrorKind::Spent { MintError::Spent } else { EMPTY };
             ReadyError::with_source(kind, error)

@@ -8,10 +8,7 @@
 use std::{
     fmt,
     ops::Range,
-    sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, AtomicU64, Ordering},
-    },
+    sync::{Arc, PoisonError, atomic::Ordering},
     time::Duration,
 };
 
@@ -25,6 +22,10 @@ use tokio::sync::Notify;
 use crate::{
     Entropy, Layout, Part, Parts, TextForm,
     fork::Birth,
+    sync::{
+        Mutex, MutexGuard,
+        atomic::{AtomicBool, AtomicU64},
+    },
     timeline::{Ahead, Ask, Overflow, Refusal, Timeline},
 };
 

@@ -7,7 +7,9 @@
 //! Safety rests on two facts that hold whatever the clock does: each value is handed out at most once, and no value at or
 //! beyond `end` is handed out at all.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
+
+use crate::sync::atomic::AtomicU64;
 
 /// The state of a stopped timeline. Packed values have 63 bits at most, so it is none of them.
 const STOPPED: u64 = u64::MAX;
@@ -72,12 +74,12 @@ pub(crate) enum Refusal {
 
 impl Timeline {
     /// A timeline at zero whose units hold `2^count_bits` values.
-    pub(crate) const fn running(count_bits: u32) -> Self {
+    pub(crate) fn running(count_bits: u32) -> Self {
         Self { count_bits, state: AtomicU64::new(0) }
     }
 
     /// One that hands out nothing until `restart`.
-    pub(crate) const fn stopped(count_bits: u32) -> Self {
+    pub(crate) fn stopped(count_bits: u32) -> Self {
         Self { count_bits, state: AtomicU64::new(STOPPED) }
     }
 

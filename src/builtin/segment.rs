@@ -348,6 +348,9 @@ impl SchemePlan for Plan {
             return Ok(AnyScheme::Int(Arc::new(Gapless(self.reader.clone()))).into());
         }
         let mut settings = self.settings;
+        if let Some(seed) = site.seed {
+            settings = settings.seeded(seed);
+        }
         if let Some(count) = site.once.and_then(NonZeroU32::new) {
             // A process that mints a few and ends takes just these: then nothing is lost between its runs.
             settings = settings.range_len(count).on_demand();

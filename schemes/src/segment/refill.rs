@@ -33,6 +33,8 @@ pub(super) struct Source {
     pub(super) clock: Arc<dyn Clock>,
     /// The lane whose turn it is.
     pub(super) turn: usize,
+    /// For the pauses after failures.
+    pub(super) dice: Entropy,
 }
 
 impl Source {
@@ -141,7 +143,7 @@ async fn keep_supplied(watch: Watch, mut source: Source) -> Option<Fetched> {
                 }
             }
             Err(error) => {
-                let wait_ms = retry_wait_ms(failures);
+                let wait_ms = retry_wait_ms(failures, &source.dice);
                 failures += 1;
                 supply.fail(error, wait_ms);
                 let _ = timeout(Duration::from_millis(wait_ms.into()), supply.closed()).await;
@@ -172,10 +174,10 @@ impl Drop for Watch {
 
 /// How long to wait after so many failures in a row and one more: anything up to a bound that doubles each time, so that
 /// processes that failed together do not come back together.
-pub(super) fn retry_wait_ms(failures: u32) -> u32 {
+pub(super) fn retry_wait_ms(failures: u32, dice: &Entropy) -> u32 {
     let bound = RETRY_MS_FIRST.saturating_mul(1 << failures.min(16)).min(RETRY_MS_MAX);
     // Without chance there is still the bound. The remainder is at most the bound.
-    Entropy::os().draw_u64().map_or(bound, |dice| 1 + (dice % u64::from(bound)) as u32)
+    dice.draw_u64().map_or(bound, |drawn| 1 + (drawn % u64::from(bound)) as u32)
 }
 
 /// The longest run of unused numbers that ends where the last range ends, to be given back in one piece.
@@ -227,7 +229,7 @@ mod tests {
     #[test]
     fn waits_grow_and_stay_bounded() {
         for (failures, bound) in [(0, 50), (1, 100), (2, 200), (6, 3200), (7, 5000), (40, 5000), (u32::MAX, 5000)] {
-            let waits: Vec<u32> = (0..2000).map(|_| retry_wait_ms(failures)).collect();
+            let waits: Vec<u32> = (0..2000).map(|_| retry_wait_ms(failures, &Entropy::os())).collect();
             assert!(waits.iter().all(|wait| (1..=bound).contains(wait)), "{failures}");
             assert!(waits.iter().any(|wait| *wait > bound / 2), "{failures}");
             assert!(waits.iter().any(|wait| *wait <= bound / 2), "spread out: {failures}");

@@ -4,14 +4,12 @@
 //! number is taken twice and a refused request leaves no trace. Sealing swaps the cursor for a value outside every range:
 //! what it was is the first number nobody has taken, and a thread in the middle of taking one fails.
 
-use std::sync::{
-    Arc, OnceLock,
-    atomic::{AtomicU64, Ordering},
-};
+use std::sync::{Arc, atomic::Ordering};
 
 use mintage_core::{IdRange, protocol::raises};
 
 use super::Stride;
+use crate::sync::{OnceLock, atomic::AtomicU64};
 
 /// The cursor of a sealed range. Ranges end at 2^63 at most, so it is no number of theirs.
 const SEALED: u64 = u64::MAX;

@@ -23,6 +23,8 @@ pub struct SegmentSettings {
     pub(super) initial_ranges: u32,
     pub(super) max_wait_ms: u64,
     pub(super) text: TextForm,
+    /// `None`: from the operating system.
+    pub(super) seed: Option<u64>,
 }
 
 impl SegmentSettings {
@@ -100,6 +102,14 @@ impl SegmentSettings {
         self
     }
 
+    /// Draws the pauses between failed fetches from `seed`: **for reproducible tests only**, because processes with one seed
+    /// come back together.
+    #[must_use]
+    pub fn seeded(mut self, seed: u64) -> Self {
+        self.seed = Some(seed);
+        self
+    }
+
     /// Writes and reads ids in this form.
     #[must_use]
     pub fn text(mut self, text: TextForm) -> Self {
@@ -116,6 +126,7 @@ impl Default for SegmentSettings {
             initial_ranges: Self::INITIAL_RANGES,
             max_wait_ms: Self::MAX_WAIT_MS,
             text: TextForm::Decimal,
+            seed: None,
         }
     }
 }

@@ -9,19 +9,19 @@
 
 use std::{
     iter::successors,
-    sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
-    },
+    sync::{Arc, PoisonError, atomic::Ordering},
 };
 
-use arc_swap::ArcSwap;
 use mintage_core::{IdRange, MintError, NumberRun, ReadyError, StoreError, StoreErrorKind};
 use tokio::sync::Notify;
 
 use super::{
     Stride,
     run::{Run, Taken},
+};
+use crate::sync::{
+    ArcSwap, Mutex, MutexGuard,
+    atomic::{AtomicBool, AtomicU32, AtomicU64},
 };
 
 /// How soon a fetch on its way may answer, for `Exhausted`: a store trip takes some milliseconds.

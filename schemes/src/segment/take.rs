@@ -52,7 +52,7 @@ pub(super) async fn take(lanes: &Lanes, count: NonZeroU32, patience: Duration) -
                 .unwrap_or_else(|| StoreError::new(StoreErrorKind::Spent, "no number is left: plan a new sequence"));
             return Err(ReadyError::with_source(MintError::Spent, short));
         };
-        let wait_ms = retry_wait_ms(failures);
+        let wait_ms = retry_wait_ms(failures, &Entropy::os());
         failures += 1;
         // Without a key the first request may have brought a range, and asking again would take a second one.
         let may_repeat = error.kind() == StoreErrorKind::Unavailable && keys.iter().all(Option::is_some);

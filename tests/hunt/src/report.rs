@@ -1,0 +1,182 @@
+//! Hunts on one store after the other, prints what it finds, and keeps the table in `docs/evidence.md`.
+
+use std::{
+    fmt::Write as _,
+    fs,
+    path::{Path, PathBuf},
+    process::{Command, ExitCode},
+};
+
+use tokio::runtime::Runtime;
+
+use crate::{
+    mutant::Mutant,
+    nemesis::{self, Hunted},
+    settings::Settings,
+    store::Kind,
+};
+
+const BEGIN: &str = "<!-- hunt: begin -->";
+const END: &str = "<!-- hunt: end -->";
+
+/// How long a wrong rule may hide, and longer where windows are: a backup must be older than one of them.
+const MUTANT_S: u64 = 25;
+const LONG_MUTANT_S: u64 = 60;
+
+/// All that is asked for. Fails if an id was made twice, if a wrong rule got away, or if a store could not be hunted on.
+pub(crate) fn hunt(settings: &Settings) -> ExitCode {
+    let Ok(runtime) = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build() else {
+        eprintln!("no runtime");
+        return ExitCode::FAILURE;
+    };
+    let mut is_well = true;
+    let mut rows = Vec::new();
+    for kind in &settings.stores {
+        println!("{}: {} s, seed {}", kind.name(), settings.seconds, settings.seed);
+        match once(*kind, settings, settings.seed, None, &runtime) {
+            Some(hunted) => {
+                is_well &= hunted.catch.duplicates == 0 && hunted.recovered && hunted.catch.ids > 0;
+                tell(&hunted);
+                rows.push((*kind, hunted));
+            }
+            // What is missing has said so. A store that is asked for and not there is no success.
+            None => is_well = false,
+        }
+    }
+    let table = table(&rows);
+    println!("\n{table}");
+    let mut caught = String::new();
+    if settings.mutants || settings.short {
+        let (text, all) = mutants(settings, &runtime);
+        println!("\n{text}");
+        caught = text;
+        is_well &= all;
+    }
+    if settings.writes_the_table {
+        is_well &= keep(&format!("{}\n\n{table}\n{caught}", origin(settings)));
+    }
+    println!("{}", if is_well { "nothing was made twice" } else { "NOT WELL: see above" });
+    if is_well { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Hunts in a folder of its own, which stays if something was found.
+fn once(kind: Kind, settings: &Settings, seed: u64, mutant: Option<Mutant>, runtime: &Runtime) -> Option<Hunted> {
+    let folder = tempfile::Builder::new().prefix("mintage-hunt-").tempdir().ok()?;
+    let hunted = nemesis::hunt(kind, settings, seed, mutant, folder.path(), runtime)?;
+    let strange = hunted.catch.duplicates > 0 || hunted.catch.ids == 0 || !hunted.recovered;
+    if strange && mutant.is_none() {
+        println!("  its files are kept: {}", folder.keep().display());
+    }
+    Some(hunted)
+}
+
+/// Each wrong rule on a store where it can show, by several seeds. Returns a table, and whether enough of them found it.
+fn mutants(settings: &Settings, runtime: &Runtime) -> (String, bool) {
+    let kind = settings.stores.iter().copied().find(|kind| *kind == Kind::Postgres).unwrap_or(Kind::Postgres);
+    let mut text = String::from("| wrong rule | store | caught | duplicates |\n|---|---|---|---|\n");
+    let mut all = true;
+    let (rules, seeds, enough) = if settings.short {
+        // One is enough to show that the hunt sees: it ends with the first that finds it.
+        (&[Mutant::LeaseOnly][..], settings.mutant_seeds, 1)
+    } else {
+        (&Mutant::ALL[..], settings.mutant_seeds, settings.mutant_seeds / 2 + 1)
+    };
+    for mutant in rules {
+        let (mut caught, mut duplicates) = (0, 0);
+        for seed in 1..=seeds {
+            if settings.short && caught >= enough {
+                break;
+            }
+            println!("{}, seed {seed}", mutant.name());
+            let mut brief = settings.clone();
+            brief.seconds = if *mutant == Mutant::NoBump { LONG_MUTANT_S } else { MUTANT_S };
+            brief.ids = 0;
+            if let Some(hunted) = once(kind, &brief, seed, Some(*mutant), runtime) {
+                println!(
+                    "  {} ids, {} twice: {:?}; {} kills, {} failovers",
+                    hunted.catch.ids, hunted.catch.duplicates, hunted.catch.examples, hunted.kills, hunted.failovers
+                );
+                caught += u64::from(hunted.catch.duplicates > 0);
+                duplicates += hunted.catch.duplicates;
+            }
+        }
+        all &= caught >= enough;
+        // Writing into a String cannot fail.
+        let _ = writeln!(text, "| {} | {} | {caught} of {seeds} seeds | {duplicates} |", mutant.name(), kind.name());
+    }
+    (text, all)
+}
+
+fn tell(hunted: &Hunted) {
+    println!("  {} ids, {} twice {:?}", hunted.catch.ids, hunted.catch.duplicates, hunted.catch.examples);
+    for trouble in &hunted.trouble {
+        println!("  ! {trouble}");
+    }
+}
+
+fn table(rows: &[(Kind, Hunted)]) -> String {
+    let mut text = String::from(
+        "| store | s | ids checked | duplicates | claims per worker id | kills, restarts, forks | pauses, longest | clock steps, \
+         largest | partitions | server crashes, pauses | failovers | availability | recovery p50, p99 |\n\
+         |---|---|---|---|---|---|---|---|---|---|---|---|---|\n",
+    );
+    for (kind, hunted) in rows {
+        let claims = match (hunted.claims.iter().min(), hunted.claims.iter().max()) {
+            (Some(least), Some(most)) => format!("{least} to {most}"),
+            _ => "?".to_owned(),
+        };
+        let _ = writeln!(
+            text,
+            "| {} | {} | {} | {} | {claims} | {}, {}, {} | {}, {} ms | {}, {} ms | {} | {}, {} | {} | {:.1} % | {} ms, {} ms |",
+            kind.name(),
+            hunted.seconds,
+            hunted.catch.ids,
+            hunted.catch.duplicates,
+            hunted.kills,
+            hunted.restarts,
+            hunted.catch.forks,
+            hunted.pauses,
+            hunted.longest_pause_ms,
+            hunted.steps,
+            hunted.largest_step_ms,
+            hunted.partitions,
+            hunted.store_crashes,
+            hunted.store_pauses,
+            hunted.failovers,
+            100.0 * hunted.catch.availability(),
+            hunted.catch.recovery_ms(0.5),
+            hunted.catch.recovery_ms(0.99),
+        );
+    }
+    text
+}
+
+/// With what it was done.
+fn origin(settings: &Settings) -> String {
+    let commit = Command::new("git").args(["rev-parse", "--short", "HEAD"]).current_dir(root()).output();
+    let commit = commit.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned()).unwrap_or_default();
+    let cores = std::thread::available_parallelism().map_or(0, usize::from);
+    let versions: Vec<String> =
+        settings.stores.iter().map(|kind| format!("{}: {}", kind.name(), kind.version())).collect();
+    format!(
+        "Commit {commit}, seed {}, {} processes, {cores} cores, a {} build. {}.",
+        settings.seed,
+        settings.processes,
+        if cfg!(debug_assertions) { "debug" } else { "release" },
+        versions.join("; ")
+    )
+}
+
+/// Puts the report between the marks of the document.
+fn keep(report: &str) -> bool {
+    let path = root().join("docs/evidence.md");
+    let Ok(text) = fs::read_to_string(&path) else { return false };
+    let Some((before, rest)) = text.split_once(BEGIN) else { return false };
+    let Some((_, after)) = rest.split_once(END) else { return false };
+    fs::write(path, format!("{before}{BEGIN}\n{}\n{END}{after}", report.trim_end())).is_ok()
+}
+
+fn root() -> PathBuf {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    here.ancestors().nth(2).unwrap_or(here).to_owned()
+}

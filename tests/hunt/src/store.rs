@@ -1,0 +1,284 @@
+//! Which stores are hunted on, what can befall their servers, and what an operator does about it.
+
+use std::{
+    fs,
+    ops::Deref,
+    path::{Path, PathBuf},
+    process::Command,
+    sync::Arc,
+};
+
+use mintage_backends::Builtin;
+use mintage_core::{
+    Clock, PoolLimits, Sequence, StoreError, StoreErrorKind, SystemClock, WorkerPool,
+    plugin::{Address, Backend, Catalog, Plugin as _},
+};
+use mintage_servers_for_tests::{Etcd, EtcdCluster, MariaDb, Postgres, Redis, Server};
+use tempfile::TempDir;
+
+use crate::mutant::Mutant;
+
+/// The times of a lease, a tenth of the usual ones and less, so that a minute holds as much as an hour.
+pub(crate) struct Times {
+    pub(crate) window_ms: u64,
+    /// Longer than a server takes to come back from a backup.
+    pub(crate) long_window_ms: u64,
+    pub(crate) ttl_ms: u64,
+    pub(crate) stop_ms: u64,
+    pub(crate) renew_ms: u64,
+    pub(crate) ahead_ms: u64,
+    pub(crate) guard_ms: u64,
+    pub(crate) timeout_ms: u64,
+    /// Fewer than there are processes, so that each is used again and again.
+    pub(crate) worker_ids: u32,
+}
+
+pub(crate) const TIMES: Times = Times {
+    window_ms: 1_000,
+    long_window_ms: 10_000,
+    ttl_ms: 900,
+    stop_ms: 800,
+    renew_ms: 200,
+    ahead_ms: 300,
+    guard_ms: 100,
+    timeout_ms: 1_000,
+    worker_ids: 6,
+};
+
+/// How long the operator's own calls may take.
+const OPERATOR_MS: u64 = 10_000;
+
+/// More numbers than all processes together can hold of the ranges that a backup does not know of.
+const HELD_NUMBERS_MAX: u64 = 1_000_000;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Sqlite,
+    File,
+    Postgres,
+    MariaDb,
+    Redis,
+    Etcd,
+    EtcdThree,
+}
+
+impl Kind {
+    pub(crate) const ALL: [Self; 7] =
+        [Self::Sqlite, Self::File, Self::Postgres, Self::MariaDb, Self::Redis, Self::Etcd, Self::EtcdThree];
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Sqlite => "sqlite",
+            Self::File => "file",
+            Self::Postgres => "postgres",
+            Self::MariaDb => "mariadb",
+            Self::Redis => "redis",
+            Self::Etcd => "etcd",
+            Self::EtcdThree => "etcd3",
+        }
+    }
+
+    /// Whether a process's own clock is the store's. A store on a server has that server's, or looks at several.
+    pub(crate) fn trusts_the_process(self) -> bool {
+        matches!(self, Self::Sqlite | Self::File | Self::Etcd | Self::EtcdThree)
+    }
+
+    /// What runs, for the report.
+    pub(crate) fn version(self) -> String {
+        let command: &[&str] = match self {
+            Self::Sqlite => return "SQLite, bundled".to_owned(),
+            Self::File => return "a file".to_owned(),
+            Self::Postgres => &["sh", "-c", "$(ls -d /usr/lib/postgresql/*/bin | tail -n 1)/postgres --version"],
+            Self::MariaDb => &["mariadbd", "--version"],
+            Self::Redis => &["redis-server", "--version"],
+            Self::Etcd | Self::EtcdThree => &["etcd", "--version"],
+        };
+        let [program, arguments @ ..] = command else { return String::new() };
+        let output = Command::new(program).args(arguments).output();
+        let text = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
+        let line = text.lines().next().unwrap_or_default();
+        line.split_whitespace().take(3).collect::<Vec<_>>().join(" ").trim_start_matches("mariadbd ").to_owned()
+    }
+}
+
+/// A store of the hunt's own.
+pub(crate) struct Store {
+    pub(crate) kind: Kind,
+    url: String,
+    held: Held,
+    /// Files of embedded stores, and backups of the others.
+    folder: TempDir,
+    has_backup: bool,
+}
+
+enum Held {
+    Nothing,
+    One(Box<dyn Deref<Target = Server>>),
+    Cluster(EtcdCluster),
+}
+
+impl Store {
+    /// `None` where its server is not installed, which is said on stderr.
+    pub(crate) fn start(kind: Kind) -> Option<Self> {
+        let folder = tempfile::Builder::new().prefix("mintage-hunt-store-").tempdir().ok()?;
+        let (url, held) = match kind {
+            Kind::Sqlite => (format!("sqlite:{}", folder.path().join("ids.db").display()), Held::Nothing),
+            Kind::File => {
+                let place = folder.path().join("ids");
+                fs::create_dir(&place).ok()?;
+                (format!("file:{}", place.display()), Held::Nothing)
+            }
+            Kind::Postgres => {
+                let server = Postgres::start_with(&["max_connections=300"])?;
+                (server.database("hunt"), Held::One(Box::new(server)))
+            }
+            Kind::MariaDb => {
+                let server = MariaDb::start_with(&["max-connections=300"])?;
+                (server.database("hunt"), Held::One(Box::new(server)))
+            }
+            Kind::Redis => {
+                let server = Redis::start()?;
+                (format!("{}?init=yes", server.url()), Held::One(Box::new(server)))
+            }
+            Kind::Etcd => {
+                let server = Etcd::start()?;
+                (server.url().to_owned(), Held::One(Box::new(server)))
+            }
+            Kind::EtcdThree => {
+                let cluster = Etcd::cluster(3)?;
+                (cluster.url().to_owned(), Held::Cluster(cluster))
+            }
+        };
+        Some(Self { kind, url, held, folder, has_backup: false })
+    }
+
+    /// Where it is, without a proxy in between.
+    pub(crate) fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// Its servers. None for an embedded store.
+    pub(crate) fn servers(&self) -> Vec<&Server> {
+        match &self.held {
+            Held::Nothing => Vec::new(),
+            Held::One(server) => vec![server],
+            Held::Cluster(cluster) => cluster.members().iter().map(Deref::deref).collect(),
+        }
+    }
+
+    /// The server that leads, where there are several.
+    pub(crate) fn leader(&self) -> Option<&Server> {
+        match &self.held {
+            Held::Cluster(cluster) => cluster.leader().map(Deref::deref),
+            _ => None,
+        }
+    }
+
+    /// The one server there is.
+    pub(crate) fn server(&self) -> Option<&Server> {
+        match &self.held {
+            Held::One(server) => Some(server),
+            _ => None,
+        }
+    }
+
+    /// Ends the server and keeps a copy of its data, as after a crash: each of these servers starts again from that.
+    pub(crate) fn back_up(&mut self) {
+        let Some(server) = self.server() else { return };
+        server.kill9();
+        let done = copy(&server.data_dir(), &self.backup());
+        server.restart();
+        self.has_backup = done;
+    }
+
+    pub(crate) fn has_backup(&self) -> bool {
+        self.has_backup
+    }
+
+    /// Puts the backup in place of the data, so that everything since then is forgotten. Nobody else may be connected.
+    pub(crate) fn restore(&self) {
+        let Some(server) = self.server() else { return };
+        server.kill9();
+        copy(&self.backup(), &server.data_dir());
+        server.restart();
+    }
+
+    fn backup(&self) -> PathBuf {
+        self.folder.path().join("backup")
+    }
+}
+
+/// Replaces `to` by a copy of `from`, owners included.
+fn copy(from: &Path, to: &Path) -> bool {
+    // What is not there need not be removed.
+    let _ = fs::remove_dir_all(to);
+    Command::new("cp").arg("-a").args([from, to]).status().is_ok_and(|status| status.success())
+}
+
+/// Opens a store as the registry does.
+pub(crate) async fn open(url: &str, clock: Arc<dyn Clock>, timeout_ms: u64) -> Result<Backend, StoreError> {
+    let mut catalog = Catalog::default();
+    Builtin::install(&mut catalog);
+    let scheme = url.split(':').next().unwrap_or_default();
+    let factory = catalog.backends().iter().find(|factory| factory.url_scheme() == scheme).cloned();
+    let factory = factory.ok_or_else(|| StoreError::new(StoreErrorKind::Refused, format!("no store is {scheme:?}")))?;
+    let mut address = Address::new(url, Path::new("."), clock);
+    address.timeout_ms = timeout_ms;
+    factory.open(&address).await
+}
+
+/// What an operator does, from a connection of their own.
+pub(crate) struct Operator {
+    url: String,
+}
+
+impl Operator {
+    pub(crate) fn of(store: &Store) -> Self {
+        Self { url: store.url.clone() }
+    }
+
+    /// How often each worker id was claimed.
+    pub(crate) async fn claims(&self) -> Result<Vec<u64>, StoreError> {
+        let leases = self.open().await?.leases.ok_or_else(nothing)?;
+        Ok(leases.leases(&pool()).await?.iter().map(|row| row.epoch).collect())
+    }
+
+    /// Where the numbers stand.
+    pub(crate) async fn next_number(&self) -> Result<u64, StoreError> {
+        let ranges = self.open().await?.ranges.ok_or_else(nothing)?;
+        Ok(ranges.sequences().await?.iter().map(|row| row.next).max().unwrap_or(0))
+    }
+
+    /// Raises the numbers above all that processes can hold.
+    pub(crate) async fn raise_above(&self, next: u64) -> Result<(), StoreError> {
+        let ranges = self.open().await?.ranges.ok_or_else(nothing)?;
+        ranges.raise(&Sequence::new("orders", 1), next + HELD_NUMBERS_MAX).await
+    }
+
+    /// The runbook of a restored backup: bump the pool, raise the numbers. A wrong rule leaves one of them out.
+    pub(crate) async fn take_over(&self, next: u64, mutant: Option<Mutant>) -> Result<(), StoreError> {
+        if mutant != Some(Mutant::NoBump) {
+            self.open().await?.leases.ok_or_else(nothing)?.bump(&pool()).await?;
+        }
+        if mutant != Some(Mutant::RangesWithoutIncarnation) {
+            self.raise_above(next).await?;
+        }
+        Ok(())
+    }
+
+    async fn open(&self) -> Result<Backend, StoreError> {
+        open(&self.url, Arc::new(SystemClock), OPERATOR_MS).await
+    }
+}
+
+fn nothing() -> StoreError {
+    StoreError::new(StoreErrorKind::Refused, "this store does not keep it")
+}
+
+/// The pool of the members' config.
+fn pool() -> WorkerPool {
+    let mut pool = WorkerPool::new("main", 0..TIMES.worker_ids);
+    pool.region = "all".to_owned();
+    pool.limits = PoolLimits::new(TIMES.window_ms, TIMES.ahead_ms, TIMES.guard_ms);
+    pool
+}

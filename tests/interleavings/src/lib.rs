@@ -1,0 +1,55 @@
+//! Every order in which threads can meet in the code that mints: the source files of `mintage-schemes` themselves, compiled
+//! around the atomics of [loom](https://docs.rs/loom), which runs a model once for each order, and for each value that a read may
+//! see by the memory ordering that was asked for.
+//!
+//! A model is a public function here and a test in `tests/orders.rs`. Each has its wrong twin, which must fail: a search that
+//! finds nothing proves something only if it can find.
+//!
+//! What loom does not see: `tokio::sync::Notify`, which wakes and decides nothing; and the inside of `arc_swap`, in whose place
+//! stands what it promises, one atomic step per call.
+//!
+//! Models of three threads are tried in all orders with up to [`INTERRUPTIONS_MAX`] interruptions, those of two in all orders.
+#![expect(clippy::unwrap_used, reason = "models of tests")]
+
+mod segment;
+mod snowflake_model;
+mod sync;
+mod timeline_model;
+
+// What the files name as theirs.
+use layout::{Layout, Part, Parts};
+use mintage_schemes::{Entropy, TextForm, fork};
+
+pub use segment::{
+    a_raise_drops_a_range_under_a_minter, a_range_is_taken_once, a_standby_is_linked_while_others_take_and_close,
+};
+pub use snowflake_model::{
+    a_claim_moves_under_a_minter, a_release_gives_back_only_what_nobody_used, a_window_grows_under_a_minter,
+    nothing_is_minted_after_the_end,
+};
+pub use timeline_model::{
+    a_bare_addition_creeps_past_the_bound, a_restart_that_repeats_a_state, a_stop_knows_what_was_taken,
+};
+
+/// How often a thread may be interrupted where it could have gone on. Two find all but contrived faults, and each more costs ten
+/// times the work.
+pub const INTERRUPTIONS_MAX: usize = 2;
+
+/// Runs a model of three threads in every order with so many interruptions.
+fn three_threads(model: impl Fn() + Sync + Send + 'static) {
+    let mut orders = loom::model::Builder::new();
+    orders.preemption_bound = Some(INTERRUPTIONS_MAX);
+    orders.check(model);
+}
+
+#[expect(dead_code, unreachable_pub, reason = "models use part of what a crate offers")]
+#[path = "../../../schemes/src/layout.rs"]
+mod layout;
+
+#[expect(dead_code, unreachable_pub, reason = "models use part of what a crate offers")]
+#[path = "../../../schemes/src/snowflake.rs"]
+mod snowflake;
+
+#[cfg_attr(not(test), expect(dead_code, reason = "models use part of it"))]
+#[path = "../../../schemes/src/timeline.rs"]
+mod timeline;
