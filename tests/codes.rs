@@ -143,7 +143,7 @@ async fn a_length_may_be_added_and_never_taken_away() {
     grown.close().await.unwrap();
     let told = registry(&folder, "length = 7").await.unwrap_err();
     let told = std::error::Error::source(&told).unwrap().to_string();
-    assert!(told.contains("+length.8 is (none) in the config and in use in the store"), "{told}");
+    assert!(told.contains("length.8 is (none) in the config and in use in the store"), "{told}");
 }
 
 #[tokio::test]

@@ -164,7 +164,7 @@ impl EtcdCells {
         if revision < seen {
             return Err(rolled_back(format!(
                 "{}: it stands at revision {revision} and was at {seen} before: it was restored from a snapshot. Bump its pools, \
-                 raise its sequences above every number in use, then start this process again",
+                 raise its sequences above every number in use or held by a running process, then start this process again",
                 self.place
             )));
         }

@@ -96,7 +96,15 @@ async fn bump(operator: &Operator<'_>, store: Option<&str>, care: &Care) -> Resu
     plan.push_str(&output::aligned(&rows, 2));
     let rows: Vec<(String, String)> = sequences
         .iter()
-        .map(|row| (row.name.clone(), format!("next {}: stays as it is, raise it above every number in use", row.next)))
+        .map(|row| {
+            (
+                row.name.clone(),
+                format!(
+                    "next {}: stays as it is, raise it above every number in use or held by a running process",
+                    row.next
+                ),
+            )
+        })
         .collect();
     plan.push_str(&output::aligned(&rows, 2));
     std::io::stdout().lock().write_all(plan.as_bytes())?;

@@ -512,7 +512,7 @@ pub fn allocate(row: &mut SequenceRow, sequence: &Sequence, len: u32) -> Result<
             StoreErrorKind::RolledBack,
             format!(
                 "sequence {} stands at {} in the store, but {} was handed out already: the store was emptied or restored. \
-                 Raise the sequence above every number in use, then start again",
+                 Raise the sequence above every number in use or held by a running process, then start again",
                 row.name,
                 row.next,
                 sequence.floor - 1
@@ -577,7 +577,7 @@ fn raised(version: u64) -> u64 {
 pub fn lost_sequence(sequence: &Sequence) -> StoreError {
     refused(format!(
         "the store has no sequence {}: it was deleted, or the store is another one. It is not made again by itself, because \
-         its numbers would repeat: restore it with its next number above every number in use",
+         its numbers would repeat: restore it with its next number above every number in use or held by a running process",
         sequence.name
     ))
 }

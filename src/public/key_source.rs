@@ -95,9 +95,9 @@ impl FileKeys {
     pub fn read_or_make(&self, store_knows_keys: bool) -> Result<(Keyring, bool), KeyError> {
         match self.read() {
             Err(KeyError::Missing { place }) if store_knows_keys => Err(KeyError::Lost { place }),
-            // A file without a line is there: making one would fail, and its owner had better look.
-            Err(KeyError::Missing { .. }) if !self.path.exists() => match self.make() {
+            Err(KeyError::Missing { .. }) => match self.make() {
                 Ok(()) => Ok((self.read()?, true)),
+                // Another process was faster; or a file without a key is there, and its owner had better look.
                 Err(KeyError::Exists { .. }) => Ok((self.read()?, false)),
                 Err(error) => Err(error),
             },
@@ -366,14 +366,17 @@ mod tests {
 
     #[test]
     fn of_many_that_start_at_once_all_read_one_key() {
-        let (_folder, keys) = place();
-        let seen: Vec<_> = std::thread::scope(|scope| {
-            let starts: Vec<_> = (0..8).map(|_| scope.spawn(|| keys.read_or_make(false).unwrap())).collect();
-            starts.into_iter().map(|start| start.join().unwrap()).collect()
-        });
-        let first = seen[0].0.check_value(1);
-        assert!(seen.iter().all(|(ring, _)| ring.check_value(1) == first) && first.is_some());
-        assert_eq!(seen.iter().filter(|(_, made)| *made).count(), 1);
+        // Often, because the moment between a look and the next one is short.
+        for _ in 0..100 {
+            let (_folder, keys) = place();
+            let seen: Vec<_> = std::thread::scope(|scope| {
+                let starts: Vec<_> = (0..8).map(|_| scope.spawn(|| keys.read_or_make(false).unwrap())).collect();
+                starts.into_iter().map(|start| start.join().unwrap()).collect()
+            });
+            let first = seen[0].0.check_value(1);
+            assert!(seen.iter().all(|(ring, _)| ring.check_value(1) == first) && first.is_some());
+            assert_eq!(seen.iter().filter(|(_, made)| *made).count(), 1);
+        }
     }
 
     #[test]

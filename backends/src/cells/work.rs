@@ -140,7 +140,7 @@ impl<'a, C: Cells> Work<'a, C> {
             if cell.version < *version {
                 return Err(rolled_back(format!(
                     "{}: its record {key:?} is older than it was ({} after {version}): the store was emptied or restored while \
-                     this process used it. Bump its pools, raise its sequences above every number in use, then start this \
+                     this process used it. Bump its pools, raise its sequences above every number in use or held by a running process, then start this \
                      process again",
                     self.store.cells.place(),
                     cell.version

@@ -316,7 +316,7 @@ fn admit(range: &IdRange, sequence: &Sequence, len: NonZeroU32) -> Result<(), St
             StoreErrorKind::RolledBack,
             format!(
                 "sequence {name}: the store answered {start}..{end}, but {} was handed out already: it was emptied or \
-                 restored. Raise the sequence above every number in use, then start again",
+                 restored. Raise the sequence above every number in use or held by a running process, then start again",
                 floor - 1
             ),
         ));
