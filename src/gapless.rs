@@ -28,6 +28,10 @@ use crate::{SeriesError, series};
 
 /// Where the numbers of one entity or series are assigned.
 #[derive(Debug)]
+#[cfg_attr(
+    not(any(feature = "mysql", feature = "postgres", feature = "sqlite")),
+    expect(dead_code, reason = "only databases assign numbers inside a transaction")
+)]
 pub(crate) struct Gapless {
     pub(crate) name: String,
     /// What the store has recorded of the entity or series.

@@ -16,7 +16,7 @@ use std::{
 
 use mintage_core::{
     AnyScheme, Clock, Format, FormatStore, IdScheme, LeaseStore, Leased, ManualClock, MintError, RangeStore,
-    ReadyError, Sequence, StoreError, StoreErrorKind, SupplyHealth, SystemClock, TokenStore,
+    ReadyError, StoreError, StoreErrorKind, SupplyHealth, SystemClock, TokenStore,
     plugin::{Address, Backend, BackendFactory, Catalog, Plugin, Site},
 };
 use mintage_schemes::fork::Birth;
@@ -412,7 +412,7 @@ impl Core {
 
     /// Where the ids of a gapless entity are assigned, and from which sequence.
     #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
-    pub(crate) fn gapless(&self, name: &str) -> Option<(&Gapless, &Sequence)> {
+    pub(crate) fn gapless(&self, name: &str) -> Option<(&Gapless, &mintage_core::Sequence)> {
         let parts = self.parts.as_ref()?;
         Some((parts.gapless.get(name)?, parts.checked.entity(name)?.needs.sequence.as_ref()?))
     }

@@ -2,6 +2,7 @@
 
 use std::{
     fmt,
+    num::NonZeroU32,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -9,7 +10,9 @@ use std::{
 };
 
 use async_trait::async_trait;
-use mintage_core::{Anatomy, AnyScheme, IdBits, IdScheme, MintError, ParseError, ReadyError, SchemeInfo};
+use mintage_core::{
+    Anatomy, AnyScheme, IdBits, IdScheme, MintError, NumberRun, ParseError, ReadyError, SchemeInfo, SupplyHealth,
+};
 
 /// Why a mint was refused, as a label.
 const REASONS: [&str; 7] =
@@ -123,6 +126,17 @@ impl<B: IdBits> IdScheme for Counted<B> {
 
     fn runs_out(&self) -> Option<i64> {
         self.inner.runs_out()
+    }
+
+    async fn take_range(&self, count: NonZeroU32) -> Result<NumberRun, ReadyError> {
+        let taken = self.inner.take_range(count).await;
+        let outcome = taken.as_ref().map(NumberRun::count_left).map_err(ReadyError::kind);
+        self.tally.note(&outcome, |count| *count);
+        taken
+    }
+
+    fn supply(&self) -> Option<SupplyHealth> {
+        self.inner.supply()
     }
 
     async fn close(&self) -> Result<(), ReadyError> {
