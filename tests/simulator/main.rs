@@ -124,7 +124,7 @@ fn every_wrong_rule_is_found() {
 
 /// The first seed that finds a duplicate, and the duplicate.
 fn first_duplicate(mutant: &Mutant) -> Option<(u64, String)> {
-    (1..=SEEDS_PER_MUTANT).find_map(|seed| {
+    (mutant.first_seed..mutant.first_seed + SEEDS_PER_MUTANT).find_map(|seed| {
         let verdict = run(seed, mutant.rules, mutant.unit_ms);
         verdict.duplicates.into_iter().next().map(|told| (seed, told))
     })
