@@ -51,8 +51,10 @@ impl Run {
         let mark = refill_at.map_or(NEVER, |refill_at| {
             // Whole below 2^32, which a float holds exactly.
             let reserve = (count as f64 * refill_at).floor() as u64;
-            // Between the first number and the last, so that exactly one request passes it whatever the share is.
-            first.saturating_add(count.saturating_sub(reserve).max(1).saturating_mul(step))
+            // Between the first number and the last, so that exactly one request passes it whatever the share is. A range that
+            // holds no number of its stride is low from the start.
+            let spent = count.saturating_sub(reserve).max(1).min(count);
+            first.saturating_add(spent.saturating_mul(step))
         });
         Self { next: AtomicU64::new(first), span, lane, first, step, mark, successor: OnceLock::new() }
     }
