@@ -60,7 +60,7 @@ impl fmt::Debug for Exit {
     }
 }
 
-/// Holds one lease, shared by every entity of the pool in this process (rule R2).
+/// Holds one lease, shared by every entity of the pool in this process.
 #[derive(Debug)]
 pub(crate) struct Keeper {
     shared: Arc<Shared>,
@@ -156,7 +156,7 @@ impl Keeper {
         shared.grant(claim, on_reserve);
         shared.tell(None);
         let mut work = Box::pin(keep(Arc::clone(&shared)));
-        // In a forked child the task stays where it was: the lease and the store's connections are the parent's (rule R5).
+        // In a forked child the task stays where it was: the lease and the store's connections are the parent's.
         let task = poll_fn(move |context| if birth.forked() { Poll::Pending } else { work.as_mut().poll(context) });
         Self { shared, task: Mutex::new(Some(tokio::spawn(task))) }
     }
@@ -167,7 +167,7 @@ impl Keeper {
     }
 
     /// Ends the task, stops every scheme of the pool, and gives the worker id back. In a forked child it does nothing: the
-    /// lease is the parent's (rule R5).
+    /// lease is the parent's.
     pub(crate) async fn close(&self) -> Result<(), StoreError> {
         if self.shared.birth.forked() {
             return Ok(());

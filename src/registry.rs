@@ -55,7 +55,7 @@ pub struct Registry {
     core: Arc<Core>,
 }
 
-/// What minters share. In a forked child it is leaked, not closed: its connections and tasks are the parent's (rule R5).
+/// What minters share. In a forked child it is leaked, not closed: its connections and tasks are the parent's.
 pub(crate) struct Core {
     birth: Birth,
     clock: Arc<dyn Clock>,
@@ -320,7 +320,8 @@ impl Registry {
         Ok(Series::new(Arc::clone(desk), Arc::clone(&self.core)))
     }
 
-    /// What an owner should hear once: that a key file was made, or that others can read it. Programs print these.
+    /// What an owner should hear once: that a key file was made, that others can read it, or that worker ids
+    /// come from a reserve. Programs print these.
     pub fn notices(&self) -> &[String] {
         self.core.parts.as_ref().map_or(&[], |parts| &parts.notices)
     }

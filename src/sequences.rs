@@ -246,7 +246,7 @@ impl Sequences {
     /// Moves a counter up, so that the next number is `floor` at least; makes it there where it was never used. Never lowers it.
     ///
     /// Processes that run learn of it with their next trip to the store, or within a minute; until then they may go on with what
-    /// they hold, two ranges at most.
+    /// they hold, two ranges at most, or `initial_ranges` where that is more.
     ///
     /// # Errors
     /// [`BuildError::Store`]: `Refused` above 2^63.

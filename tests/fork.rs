@@ -1,4 +1,4 @@
-//! After a fork no process repeats another's ids, whatever the registry was built on (B96, B97, rule R5).
+//! After a fork no process repeats another's ids, whatever the registry was built on (B96, B97).
 //!
 //! Runs without the test harness: a process that forks here has one thread of its own, as the ones that fork in production
 //! should. SQLite's connection has a second one, which is idle meanwhile.

@@ -114,7 +114,7 @@ Examples:
   mintage workers                                every pool
   mintage workers main -o json
   mintage workers history main --at 2026-11-30T09:15:02.417Z
-  mintage workers revoke main 7 --dry-run        nobody gets it again
+  mintage workers revoke main 7 --dry-run        nobody gets it until it is released
   mintage workers release main 7                 lifts that, and takes it from a dead holder"
     )]
     Workers(WorkersArgs),

@@ -99,7 +99,8 @@ const CLOSE_MS_MAX: u64 = 5_000;
 /// (the sequence was deleted, the store went back in time). The refill task keeps trying, and the next success is used.
 ///
 /// **After a raise** of the sequence the ranges held are dropped as soon as the segment learns of it: with the next range it
-/// fetches, or within a minute where it fetches none. Until then it goes on with what it holds, two ranges at most.
+/// fetches, or within a minute where it fetches none. Until then it goes on with what it holds, two ranges at most, or as many
+/// as it fetched at the start.
 ///
 /// **After a fork** the child's copy says `Forked` for ever. It fetches nothing, gives nothing back, and its store is never
 /// dropped, because connections belong to the parent.

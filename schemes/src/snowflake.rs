@@ -275,7 +275,7 @@ impl<C: Clock> Snowflake<C> {
         self.tenure.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The time units that lie wholly inside `window` (rule R1): a unit that straddles its edge would be shared with the
+    /// The time units that lie wholly inside `window`: a unit that straddles its edge would be shared with the
     /// holder before or after.
     fn units_inside(&self, window: &Range<u64>) -> Range<u64> {
         let unit_ms = self.reader.layout.unit().ms();

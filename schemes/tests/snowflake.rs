@@ -180,7 +180,7 @@ fn windows_bound_every_unit_of_every_layout() {
         let clock = ManualClock::at(T);
         let drift = settings(|s| s.max_drift_ms = 3 * unit.ms());
         let ids = Snowflake::new(reader.clone(), drift, clock.clone()).unwrap();
-        // Edges in the middle of a unit: rule R1 keeps away from both straddled units.
+        // Edges in the middle of a unit: both straddled units are kept away from.
         let window = T - 1..T + 20 * unit.ms() + unit.ms() / 2;
         ids.grant(5, window.clone(), u64::MAX);
         let mut minted = 0;

@@ -209,15 +209,11 @@ pub(super) const MASTER: &[Key] = &[
 
 /// Keys that are planned: refused by name, so that nobody looks for a typing error.
 pub(super) const ROOT_LATER: &[&str] = &["server"];
-/// As [`ROOT_LATER`], for an entity of any scheme.
-pub(super) const ENTITY_LATER: &[&str] = &["initial_ranges", "sequence_start"];
 /// Keys of `worker` that would derive the worker id: refused with the reason.
 pub(super) const DERIVED_WORKER_IDS: &[&str] =
     &["from", "hash", "host", "hostname", "ip", "mac", "pid", "random", "source"];
 /// As [`ROOT_LATER`], for a store.
 pub(super) const STORE_LATER: &[&str] = &["state_dir", "table_prefix"];
-/// As [`ROOT_LATER`], for what stands before the colon of a store's URL.
-pub(super) const URL_SCHEMES_LATER: &[&str] = &["rediss"];
 /// Stores of this version that a build may leave out, and the cargo feature that each needs.
 pub(super) const URL_SCHEMES_BY_FEATURE: &[(&str, &str)] = &[
     ("etcd", "etcd"),

@@ -5,7 +5,7 @@
 use mintage_core::plugin::{Catalog, Key, KeyKind, Problem, Setting, Value, parse_duration_ms};
 
 use super::{
-    keys::{DERIVED_WORKER_IDS, ENTITY, ENTITY_LATER, MASTER, POOL, ROOT, ROOT_LATER, SERIES, STORE, STORE_LATER},
+    keys::{DERIVED_WORKER_IDS, ENTITY, MASTER, POOL, ROOT, ROOT_LATER, SERIES, STORE, STORE_LATER},
     offer::Offer,
     tree::join,
     words,
@@ -101,7 +101,7 @@ impl Shape {
     fn entity_without_scheme(&mut self, path: &str, table: &[(String, Setting)]) {
         let common: Vec<&str> = ENTITY.iter().map(|key| key.name).collect();
         for entry in table.iter().filter(|(name, _)| words::nearest(name, &common).is_some()) {
-            self.entry(path, table, entry, ENTITY, &|key, _, known| later_or_unknown(key, ENTITY_LATER, known));
+            self.entry(path, table, entry, ENTITY, &|key, _, known| later_or_unknown(key, &[], known));
         }
     }
 
@@ -316,13 +316,13 @@ fn stranger_in_entity(key: &str, own: &str, offers: &[Offer], known: &[&str]) ->
     if of_others.iter().any(|(name, _)| *name == key) {
         return format!("`{key}` is {} (known: {})", owners(key), words::listed(known));
     }
-    if ENTITY_LATER.contains(&key) || words::nearest(key, known).is_some() {
-        return later_or_unknown(key, ENTITY_LATER, known);
+    if words::nearest(key, known).is_some() {
+        return later_or_unknown(key, &[], known);
     }
     let names: Vec<&str> = of_others.iter().map(|(name, _)| *name).collect();
     match words::nearest(key, &names) {
         Some(near) => format!("unknown key; `{near}` is {} (known: {})", owners(near), words::listed(known)),
-        None => later_or_unknown(key, ENTITY_LATER, known),
+        None => later_or_unknown(key, &[], known),
     }
 }
 

@@ -235,7 +235,7 @@ impl Records {
     }
 
     /// When a layout begins that is on record and that this process does not know: whoever does not know it must have
-    /// stopped by then (rule R7).
+    /// stopped by then.
     async fn cut_over_ms(&self) -> Result<Option<u64>, StoreError> {
         let mut earliest = None;
         for record in self.entities.iter().filter(|_| self.settled()) {

@@ -534,7 +534,7 @@ async fn the_map_of_regions_is_kept_in_every_store() {
     }
 }
 
-// ---- long outages (R11) ----
+// ---- long outages ----
 
 /// A profile with windows of ten minutes: a store that is down for five is not noticed by anybody who mints.
 #[tokio::test(start_paused = true)]

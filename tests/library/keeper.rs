@@ -435,7 +435,7 @@ fn without_the_renewing_task_mint_stops_at_the_bound() {
     });
 }
 
-// ---- one lease for all (R2), and none left ----
+// ---- one lease for all, and none left ----
 
 const TWO_UNITS: &str = r#"
 version = 1
@@ -466,7 +466,7 @@ async fn two_layouts_share_a_lease_and_the_latest_used_unit_decides() {
     assert_eq!((registry.leases().len(), store.claims()), (1, 1), "one lease for both");
     let (fine, coarse) = (registry.any_minter("fine").unwrap(), registry.any_minter("coarse").unwrap());
     let made = (fine.mint().unwrap(), coarse.mint().unwrap());
-    // The second in which the window begins would be shared with the holder before, so the next one was stamped (R1).
+    // The second in which the window begins would be shared with the holder before, so the next one was stamped.
     let told = coarse.scheme().anatomy(made.1).unwrap();
     assert_eq!(told.time.unwrap().unix_ms as u64, NOW_MS + 1_000);
     assert_eq!(told.worker, Some(0));

@@ -196,7 +196,7 @@ async fn sequences(work: &mut Work) -> Result<Vec<SequenceRow>, Fault> {
 pub(super) fn another_server(before: &Counter, incarnation: &str) -> StoreError {
     rolled_back(format!(
         "sequence {} was last used on another life of the database server ({} then, {incarnation} now): after a failover or a \
-         restore the last ranges may be forgotten. Raise the sequence above every number in use or held by a running process (the store's `raise`), then go on",
+         restore the last ranges may be forgotten. Raise the sequence above every number in use or held by a running process (`mintage sequences raise`), then it goes on",
         before.row.name, before.incarnation
     ))
 }

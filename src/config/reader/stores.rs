@@ -5,7 +5,7 @@ use mintage_core::plugin::{BackendFactory, Place, Setting, Tls, Value};
 use super::{Block, Reader};
 use crate::config::{
     KeyConfig, KeyPlace, PasswordPlace, StoreConfig,
-    keys::{URL_SCHEMES_BY_FEATURE, URL_SCHEMES_LATER, VARIABLE},
+    keys::{URL_SCHEMES_BY_FEATURE, VARIABLE},
     tree::join,
     words,
 };
@@ -243,9 +243,7 @@ fn unknown_store(scheme: Option<&str>, known: &[&str]) -> String {
         None => format!(
             "a URL begins with the kind of store and a colon, such as \"sqlite:mintage.db\" (known: {known_text})"
         ),
-        Some(scheme) if URL_SCHEMES_LATER.contains(&scheme) => {
-            format!("{scheme} stores are not in this version yet (known: {known_text})")
-        }
+        Some("rediss") => "write redis://, and tls = true beside the url".to_owned(),
         Some(scheme) => match URL_SCHEMES_BY_FEATURE.iter().find(|(name, _)| *name == scheme) {
             Some((_, feature)) => {
                 format!(
