@@ -797,7 +797,8 @@ impl Assembly<'_> {
         }
         let checked = self.checked;
         let uses = |entity: &&EntityConfig| entity.public.iter().flat_map(keys_of).any(|name| name == key.name);
-        let stores: BTreeSet<&String> = checked.entities.iter().filter(uses).map(|entity| &entity.store).collect();
+        let stores: BTreeSet<&str> =
+            checked.entities.iter().filter(uses).flat_map(EntityConfig::range_stores).collect();
         for store in stores {
             let recorded = self.formats(store).await?.pinned(&record_name(&key.name)).await;
             if recorded.map_err(|source| store_error(store, source))?.is_some() {
@@ -827,12 +828,13 @@ impl Assembly<'_> {
         Ok(())
     }
 
-    /// The first number of an entity of this store that is not handed out; `None` where it has no sequence.
+    /// The first number of an entity that this store has not handed out; `None` where it has no sequence here.
     async fn next_number(&mut self, store: &str, entity: &str) -> Result<Option<u64>, BuildError> {
-        let entity = self.checked.entity(entity).filter(|entity| entity.store == store);
-        let Some(sequence) = entity.and_then(|entity| entity.needs.sequence.clone()) else { return Ok(None) };
-        let rows = self.ranges(store).await?.sequences().await.map_err(|source| store_error(store, source))?;
-        Ok(rows.into_iter().find(|row| row.name == sequence.name).map(|row| row.next))
+        let checked = self.checked;
+        let entity = checked.entity(entity).filter(|entity| entity.range_stores().contains(&store));
+        let Some(sequence) = entity.and_then(|entity| entity.needs.sequence.as_ref()) else { return Ok(None) };
+        let row = self.ranges(store).await?.sequence(&sequence.name).await;
+        Ok(row.map_err(|source| store_error(store, source))?.map(|row| row.next))
     }
 
     /// What decides the meaning of an entity's ids, inside the house and outside. A token that the config does not ask for is

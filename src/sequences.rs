@@ -92,9 +92,7 @@ pub enum SequenceError {
         scheme: String,
     },
     /// Several stores have one.
-    #[error(
-        "sequence {name} is in several stores ({stores}) and none of them is this config's choice for it: name the store"
-    )]
+    #[error("sequence {name} is in several stores ({stores}): name the store that is meant")]
     Ambiguous {
         /// The sequence.
         name: String,

@@ -291,6 +291,20 @@ mod two_stores {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn a_raise_drops_the_ranges_of_its_own_store() {
+        let (one, two) = (Shelf::orders(1), Shelf::orders(1));
+        let segment = open_two(&one, &two, ranges_of(3)).await.unwrap();
+        assert_eq!(mint_many(&segment, 1).await, [1]);
+        two.raise(&Sequence::new("orders", 1), 1_001).await.unwrap();
+        sleep(Duration::from_secs(61)).await;
+        settle().await;
+        let ids = mint_many(&segment, 8).await;
+        assert_eq!(ids[..2], [3, 5], "one's range stays");
+        let (even, odd): (Vec<u64>, Vec<u64>) = ids[2..].iter().partition(|id| *id % 2 == 0);
+        assert_eq!((even, odd), (vec![1_002, 1_004, 1_006], vec![7, 9, 11]), "2, 4 and 6 are left");
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn ranges_take_turns_and_share_no_number() {
         let (one, two) = (Shelf::orders(1), Shelf::orders(1));
         let segment = open_two(&one, &two, ranges_of(3)).await.unwrap();

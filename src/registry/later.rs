@@ -14,13 +14,17 @@ use super::missing;
 /// Leases and formats of a store that may not be open yet. Each call tries to open it until one succeeds.
 #[derive(Debug)]
 pub(super) struct Later {
-    pub(super) factory: Arc<dyn BackendFactory>,
-    pub(super) address: Address,
-    pub(super) opened: OnceCell<Backend>,
+    factory: Arc<dyn BackendFactory>,
+    address: Address,
+    opened: OnceCell<Backend>,
 }
 
 impl Later {
-    async fn backend(&self) -> Result<&Backend, StoreError> {
+    pub(super) fn new(factory: &Arc<dyn BackendFactory>, address: Address) -> Self {
+        Self { factory: Arc::clone(factory), address, opened: OnceCell::new() }
+    }
+
+    pub(super) async fn backend(&self) -> Result<&Backend, StoreError> {
         self.opened.get_or_try_init(|| self.factory.open(&self.address)).await
     }
 

@@ -6,7 +6,6 @@ use std::{
 };
 
 use mintage_core::{Format, FormatStore, LeaseStore, LeaseTerms, StoreError, StoreErrorKind, WorkerChoice, WorkerPool};
-use tokio::sync::OnceCell;
 
 use super::{Assembly, BuildError, later::Later, pool_of, store_error};
 use crate::{
@@ -321,7 +320,7 @@ impl Assembly<'_> {
             return Ok(Some(Arc::clone(later)));
         }
         let (factory, address) = self.builder.store_at(self.checked, store)?;
-        let later = Arc::new(Later { factory: Arc::clone(factory), address, opened: OnceCell::new() });
+        let later = Arc::new(Later::new(factory, address));
         self.later.insert(store.to_owned(), Arc::clone(&later));
         Ok(Some(later))
     }

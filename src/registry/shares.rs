@@ -8,12 +8,11 @@ use std::{collections::BTreeMap, num::NonZeroU32, sync::Arc};
 
 use async_trait::async_trait;
 use mintage_core::{
-    Format, IdRange, IdempotencyKey, RangeStore, Sequence, SequenceRow, StoreError, StoreErrorKind,
-    plugin::{Address, BackendFactory},
+    Format, FormatStore, IdRange, IdempotencyKey, RangeStore, Sequence, SequenceRow, StoreError, StoreErrorKind,
 };
 use tokio::sync::OnceCell;
 
-use super::{Assembly, BuildError, missing, store_error};
+use super::{Assembly, BuildError, later::Later, missing, store_error};
 use crate::config::EntityConfig;
 
 /// What the stores said when they were first asked.
@@ -93,9 +92,9 @@ impl Assembly<'_> {
         }
         for store in unknown {
             // A first start that broke off has made every sequence before it recorded anything.
-            let rows = self.ranges(&store).await?.sequences().await.map_err(|source| store_error(&store, source))?;
-            let name = entity.needs.sequence.as_ref().map(|sequence| sequence.name.as_str());
-            if !rows.iter().any(|row| Some(row.name.as_str()) == name) {
+            let Some(sequence) = &entity.needs.sequence else { continue };
+            let row = self.ranges(&store).await?.sequence(&sequence.name).await;
+            if row.map_err(|source| store_error(&store, source))?.is_none() {
                 return Err(store_error(&store, emptied(&entity.name)));
             }
         }
@@ -114,12 +113,10 @@ impl Assembly<'_> {
                 self.ranges(&share.store).await?
             } else {
                 let (factory, address) = self.builder.store_at(self.checked, &share.store)?;
-                let format = self.with_public(entity, share.format.clone());
                 Arc::new(Late {
-                    factory: Arc::clone(factory),
-                    address,
+                    store: Later::new(factory, address),
                     entity: entity.name.clone(),
-                    format,
+                    format: self.with_public(entity, share.format.clone()),
                     ranges: OnceCell::new(),
                 })
             };
@@ -157,8 +154,7 @@ fn emptied(entity: &str) -> StoreError {
 /// A store that was out of reach at the start. Opened by the first call after it is back, and believed once its record agrees.
 #[derive(Debug)]
 struct Late {
-    factory: Arc<dyn BackendFactory>,
-    address: Address,
+    store: Later,
     entity: String,
     format: Format,
     ranges: OnceCell<Arc<dyn RangeStore>>,
@@ -167,11 +163,9 @@ struct Late {
 impl Late {
     async fn ranges(&self) -> Result<&Arc<dyn RangeStore>, StoreError> {
         let open = async || {
-            let backend = self.factory.open(&self.address).await?;
-            let formats = backend.formats.ok_or_else(|| missing("formats"))?;
-            let recorded = formats.pinned(&self.entity).await?.ok_or_else(|| emptied(&self.entity))?;
+            let recorded = self.store.pinned(&self.entity).await?.ok_or_else(|| emptied(&self.entity))?;
             self.format.agrees_with(&recorded, &self.entity)?;
-            backend.ranges.ok_or_else(|| missing("ranges"))
+            self.store.backend().await?.ranges.clone().ok_or_else(|| missing("ranges"))
         };
         self.ranges.get_or_try_init(open).await
     }

@@ -442,6 +442,35 @@ async fn a_rotation_changes_no_public_id_that_is_out() {
     start().await.unwrap();
 }
 
+/// Of two stores one is ahead of the other: neither's numbers may change hands.
+#[tokio::test]
+async fn a_version_begins_above_the_numbers_of_every_store() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = || {
+        let text = "version = 1\n[entities.orders]\nscheme = \"segment\"\nstores = [\"a\", \"b\"]\n[stores.a]\nurl = \"sqlite:a.db\"\n\
+                    [stores.b]\nurl = \"sqlite:b.db\"\n[keys.main]\nfile = \"the.keys\"\n";
+        config_in(folder.path(), text)
+    };
+    build(config()).await.unwrap().close().await.unwrap();
+
+    let mut sequences = builder(&ManualClock::at(NOW_MS)).sequences(&config()).await.unwrap();
+    let listed: Vec<_> = sequences.list().await.unwrap().into_iter().map(|one| (one.store, one.name)).collect();
+    assert_eq!(listed, [("a".to_owned(), "orders".to_owned()), ("b".to_owned(), "orders".to_owned())]);
+    let told = sequences.find("orders", None).await.unwrap_err().to_string();
+    assert!(told.contains("in several stores (a, b)") && told.contains("name the store"), "{told}");
+    let of_b = sequences.find("orders", Some("b")).await.unwrap();
+    assert_eq!(sequences.raise(&of_b, 2_000).await.unwrap().next, Some(2_000));
+
+    let from = |from| KeyChange::Rotate { starts: vec![StartAt::Number { entity: "orders".to_owned(), from }] };
+    let kept = fs::read(folder.path().join("the.keys")).unwrap();
+    keys_in(folder.path()).apply(&from(1_000)).unwrap();
+    let told = mismatch(build(config()).await);
+    assert!(told.contains("orders 1000") && told.contains("later start"), "{told}");
+    fs::write(folder.path().join("the.keys"), &kept).unwrap();
+    keys_in(folder.path()).apply(&from(2_000)).unwrap();
+    build(config()).await.unwrap().close().await.unwrap();
+}
+
 #[tokio::test]
 async fn a_leaked_key_is_replaced_and_what_it_wrote_is_known_until_it_is_revoked() {
     let folder = tempfile::tempdir().unwrap();

@@ -380,6 +380,10 @@ fn what_cannot_be_is_refused_with_its_place() {
             "mintage.toml:5:11 entities.orders.range.least: unknown key (known: min, max, target)",
         ),
         ("store = \"a\"\nrange = \"10s\"", "range: a whole number or a table was expected, found a text"),
+        (
+            "stores = [\"a\", \"b\"]\ngapless = true",
+            "mintage.toml:4:1 entities.orders.stores: gapless numbers are assigned one at a time: take this line out",
+        ),
         ("store = \"a\"\nincrement = 0", "increment: 0 lies outside 1 to 1000"),
         ("store = \"a\"\noffset = 2", "offset: 2 lies outside 1 to the increment, 1"),
         ("store = \"a\"\noffset = 3\nincrement = 2", "offset: 3 lies outside 1 to the increment, 2"),
