@@ -7,7 +7,12 @@ use std::{
 
 use mintage_core::{Format, FormatStore, LeaseStore, LeaseTerms, StoreError, StoreErrorKind, WorkerChoice, WorkerPool};
 
-use super::{Assembly, BuildError, later::Later, pool_of, store_error};
+use super::{
+    BuildError,
+    assembly::{Assembly, pool_of},
+    later::Later,
+    store_error,
+};
 use crate::{
     config::{EntityConfig, PoolConfig},
     instance,

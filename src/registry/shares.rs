@@ -12,7 +12,7 @@ use mintage_core::{
 };
 use tokio::sync::OnceCell;
 
-use super::{Assembly, BuildError, later::Later, missing, store_error};
+use super::{BuildError, assembly::Assembly, later::Later, missing, store_error};
 use crate::config::EntityConfig;
 
 /// What the stores said when they were first asked.
