@@ -236,6 +236,10 @@ fn options(path: &Path) -> SqliteConnectOptions {
         .synchronous(SqliteSynchronous::Full)
         // On macOS fsync alone stops at the disk's cache; elsewhere this changes nothing.
         .pragma("fullfsync", "ON")
+        // After each commit what is in the log goes into the database: whoever copies or moves the file that has the name, and
+        // leaves the log behind, must not bring numbers back. A commit comes once per range or renewal, so the second sync is
+        // cheap.
+        .pragma("wal_autocheckpoint", "1")
         .busy_timeout(Duration::from_millis(BUSY_MS))
         .disable_statement_logging()
 }

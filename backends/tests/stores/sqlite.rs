@@ -27,6 +27,22 @@ async fn tamper(path: &Path, sql: &'static str) {
     sqlx::Connection::close(conn).await.unwrap();
 }
 
+/// People copy and move the file that has the name. After a commit it is whole, also of a process that was killed.
+#[tokio::test]
+async fn the_file_alone_holds_what_was_committed() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("ids.db");
+    let store = used(&path).await;
+    for round in 1..=20 {
+        let range = store.allocate(&Sequence::new("orders", 1), count(10), None).await.unwrap();
+        let copy = folder.path().join(format!("copy-{round}.db"));
+        fs::copy(&path, &copy).unwrap();
+        let copied = open(&copy).await.unwrap();
+        let next = copied.allocate(&Sequence::new("orders", 1), count(10), None).await.unwrap();
+        assert_eq!(next.start, range.end, "round {round}: numbers would repeat");
+    }
+}
+
 /// A database with some of everything in it.
 async fn used(path: &Path) -> SqliteStore {
     let store = open(path).await.unwrap();
