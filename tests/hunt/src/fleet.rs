@@ -3,12 +3,13 @@
 use std::{
     fs,
     io::Write as _,
+    net::Ipv4Addr,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     time::Duration,
 };
 
-use mintage_servers_for_tests::{Fault, Proxy};
+use mintage_servers_for_tests::{Fault, Network, Proxy};
 use tokio::time::Instant;
 
 use crate::{member, mutant::Mutant, store::Store};
@@ -34,6 +35,8 @@ pub(crate) struct Fleet {
 pub(crate) struct Slot {
     url: String,
     proxies: Vec<Proxy>,
+    /// Its own, where this machine lets us make one and there is a server to reach.
+    network: Option<Network>,
     clock: PathBuf,
     member: Option<Child>,
     pub(crate) is_stopped: bool,
@@ -45,11 +48,15 @@ impl Fleet {
     pub(crate) fn new(store: &Store, folder: &Path, processes: usize, rate: u64, mutant: Option<Mutant>) -> Self {
         let slots = (0..processes)
             .map(|nth| {
-                let proxies: Vec<Proxy> = store.servers().iter().map(|server| Proxy::start(server.port())).collect();
+                let servers = store.servers();
+                let network = if servers.is_empty() { None } else { Network::start() };
+                let here = network.as_ref().map_or(Ipv4Addr::LOCALHOST, Network::here);
+                let proxies: Vec<Proxy> = servers.iter().map(|server| Proxy::start_at(here, server.port())).collect();
                 let url = proxies.iter().fold(store.url().to_owned(), |url, proxy| proxy.url_of(&url));
                 Slot {
                     url: Mutant::url(mutant, &url),
                     proxies,
+                    network,
                     clock: folder.join(format!("clock-{nth}")),
                     member: None,
                     is_stopped: false,
@@ -75,7 +82,10 @@ impl Fleet {
         slot.set_clock(slot.error_ms);
         let errors = fs::File::create(self.folder.join(format!("{name}.errors"))).map_or(Stdio::null(), Stdio::from);
         let Ok(program) = std::env::current_exe() else { return };
-        let mut command = Command::new(program);
+        let mut command = match &slot.network {
+            Some(network) => network.command(program),
+            None => Command::new(program),
+        };
         command.arg(member::WORD).arg(&slot.url).arg(&self.folder).arg(&name).arg(self.rate.to_string());
         command.arg(self.rule);
         command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(errors);
@@ -165,8 +175,21 @@ impl Slot {
         self.proxies.iter().for_each(Proxy::cut);
     }
 
+    /// Pulls the cable of its network. Says whether there was one.
+    pub(crate) fn unplug(&self) -> bool {
+        self.network.as_ref().is_some_and(|network| network.plug(false))
+    }
+
     pub(crate) fn heal(&self) {
         self.proxies.iter().for_each(Proxy::heal);
+        if let Some(network) = &self.network {
+            network.plug(true);
+        }
+    }
+
+    /// Leads it to the server that has taken over from the one there was.
+    pub(crate) fn lead_to(&self, port: u16) {
+        self.proxies.iter().for_each(|proxy| proxy.lead_to(port));
     }
 }
 

@@ -45,6 +45,8 @@ pub(crate) struct Hunted {
     pub(crate) steps: u64,
     pub(crate) largest_step_ms: u64,
     pub(crate) partitions: u64,
+    /// Those of the partitions in which packets were lost, not connections held.
+    pub(crate) cables: u64,
     pub(crate) store_crashes: u64,
     pub(crate) store_pauses: u64,
     /// Leaders that moved and stores that forgot.
@@ -238,18 +240,20 @@ impl Nemesis<'_> {
     }
 
     fn partition(&mut self, which: usize) {
-        let fault = match self.roll(5) {
-            0 => Fault::Blackhole(Way::Both),
-            1 => Fault::Blackhole(Way::ToServer),
-            2 => Fault::Blackhole(Way::ToClient),
-            3 => Fault::LoseAnswer,
-            _ => Fault::Delay { ms: 200 },
+        let fault = match self.roll(6) {
+            0 => Some(Fault::Blackhole(Way::Both)),
+            1 => Some(Fault::Blackhole(Way::ToServer)),
+            2 => Some(Fault::Blackhole(Way::ToClient)),
+            3 => Some(Fault::LoseAnswer),
+            4 => Some(Fault::Delay { ms: 200 }),
+            _ => None,
         };
         let ms = 200 + self.roll(2 * TIMES.window_ms);
-        let mut is_cut = false;
-        self.with(which, |slot| is_cut = slot.cut_off(&fault));
-        if is_cut {
+        let Some(slot) = self.fleet.slots.get(which) else { return };
+        let pulled = fault.is_none() && slot.unplug();
+        if pulled || slot.cut_off(&fault.unwrap_or(Fault::Blackhole(Way::Both))) {
             self.hunted.partitions += 1;
+            self.hunted.cables += u64::from(pulled);
             self.later(ms, Due::Heal(which));
         }
     }
@@ -269,6 +273,11 @@ impl Nemesis<'_> {
             _ if self.mutant == Some(Mutant::LeaseOnly) => {}
             Kind::EtcdThree => self.move_the_leader(),
             _ if self.mutant.is_some() => self.restore_a_backup(),
+            Kind::PostgresPair | Kind::RedisPair => match self.roll(4) {
+                0 => self.crash_the_store(),
+                1 => self.pause_the_store(),
+                _ => self.promote_the_standby(),
+            },
             _ => match self.roll(3) {
                 0 => self.crash_the_store(),
                 1 => self.pause_the_store(),
@@ -283,6 +292,7 @@ impl Nemesis<'_> {
         server.kill9();
         thread::sleep(Duration::from_millis(200));
         server.restart();
+        self.store.wait_for_the_standby();
         self.hunted.store_crashes += 1;
         // Some stores let nobody count on before that.
         let raised = next.and_then(|next| self.runtime.block_on(self.operator.raise_above(next)));
@@ -318,6 +328,21 @@ impl Nemesis<'_> {
         }
         self.note("take over from a backup", taken_over);
         self.fleet.slots.iter().for_each(|slot| slot.heal());
+    }
+
+    /// What was acknowledged while the standby heard of nothing is forgotten. The store sees for itself that its life has ended, and
+    /// nobody bumps it; the numbers are raised, as it then asks.
+    fn promote_the_standby(&mut self) {
+        self.store.cut_off_the_standby();
+        thread::sleep(Duration::from_millis(100 + self.roll(2 * TIMES.window_ms)));
+        let next = self.runtime.block_on(self.operator.next_number());
+        let Some(port) = self.store.promote_the_standby() else { return };
+        self.fleet.slots.iter().for_each(|slot| slot.lead_to(port));
+        self.operator = Operator::of(self.store);
+        self.store.add_a_standby();
+        let raised = next.and_then(|next| self.runtime.block_on(self.operator.raise_above(next)));
+        self.note("raise after a failover", raised);
+        self.hunted.failovers += 1;
     }
 
     fn move_the_leader(&mut self) {

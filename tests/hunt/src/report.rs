@@ -117,7 +117,7 @@ fn tell(hunted: &Hunted) {
 fn table(rows: &[(Kind, Hunted)]) -> String {
     let mut text = String::from(
         "| store | s | ids checked | duplicates | claims per worker id | kills, restarts, forks | pauses, longest | clock steps, \
-         largest | partitions | server crashes, pauses | failovers | availability | recovery p50, p99 |\n\
+         largest | partitions, by cable | server crashes, pauses | failovers | availability | recovery p50, p99 |\n\
          |---|---|---|---|---|---|---|---|---|---|---|---|---|\n",
     );
     for (kind, hunted) in rows {
@@ -127,7 +127,7 @@ fn table(rows: &[(Kind, Hunted)]) -> String {
         };
         let _ = writeln!(
             text,
-            "| {} | {} | {} | {} | {claims} | {}, {}, {} | {}, {} ms | {}, {} ms | {} | {}, {} | {} | {:.1} % | {} ms, {} ms |",
+            "| {} | {} | {} | {} | {claims} | {}, {}, {} | {}, {} ms | {}, {} ms | {}, {} | {}, {} | {} | {:.1} % | {} ms, {} ms |",
             kind.name(),
             hunted.seconds,
             hunted.catch.ids,
@@ -140,6 +140,7 @@ fn table(rows: &[(Kind, Hunted)]) -> String {
             hunted.steps,
             hunted.largest_step_ms,
             hunted.partitions,
+            hunted.cables,
             hunted.store_crashes,
             hunted.store_pauses,
             hunted.failovers,

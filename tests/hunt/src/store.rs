@@ -6,6 +6,8 @@ use std::{
     path::{Path, PathBuf},
     process::Command,
     sync::Arc,
+    thread,
+    time::Duration,
 };
 
 use mintage_backends::Builtin;
@@ -13,7 +15,7 @@ use mintage_core::{
     Clock, PoolLimits, Sequence, StoreError, StoreErrorKind, SystemClock, WorkerPool,
     plugin::{Address, Backend, Catalog, Plugin as _},
 };
-use mintage_servers_for_tests::{Etcd, EtcdCluster, MariaDb, Postgres, Redis, Server};
+use mintage_servers_for_tests::{Etcd, EtcdCluster, Fault, MariaDb, Postgres, Proxy, Redis, Server, Way, ZooKeeper};
 use tempfile::TempDir;
 
 use crate::mutant::Mutant;
@@ -48,6 +50,10 @@ pub(crate) const TIMES: Times = Times {
 /// How long the operator's own calls may take.
 const OPERATOR_MS: u64 = 10_000;
 
+/// How long a standby may take to come back, and how often it is looked for.
+const STANDBY_MS_MAX: u64 = 20_000;
+const STANDBY_EVERY_MS: u64 = 100;
+
 /// More numbers than all processes together can hold of the ranges that a backup does not know of.
 const HELD_NUMBERS_MAX: u64 = 1_000_000;
 
@@ -56,31 +62,49 @@ pub(crate) enum Kind {
     Sqlite,
     File,
     Postgres,
+    /// With a standby that takes over, without what it has not been told.
+    PostgresPair,
     MariaDb,
     Redis,
+    /// With a replica that takes over, without what it has not been told.
+    RedisPair,
     Etcd,
     EtcdThree,
+    ZooKeeper,
 }
 
 impl Kind {
-    pub(crate) const ALL: [Self; 7] =
-        [Self::Sqlite, Self::File, Self::Postgres, Self::MariaDb, Self::Redis, Self::Etcd, Self::EtcdThree];
+    pub(crate) const ALL: [Self; 10] = [
+        Self::Sqlite,
+        Self::File,
+        Self::Postgres,
+        Self::PostgresPair,
+        Self::MariaDb,
+        Self::Redis,
+        Self::RedisPair,
+        Self::Etcd,
+        Self::EtcdThree,
+        Self::ZooKeeper,
+    ];
 
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Sqlite => "sqlite",
             Self::File => "file",
             Self::Postgres => "postgres",
+            Self::PostgresPair => "postgres2",
             Self::MariaDb => "mariadb",
             Self::Redis => "redis",
+            Self::RedisPair => "redis2",
             Self::Etcd => "etcd",
             Self::EtcdThree => "etcd3",
+            Self::ZooKeeper => "zookeeper",
         }
     }
 
     /// Whether a process's own clock is the store's. A store on a server has that server's, or looks at several.
     pub(crate) fn trusts_the_process(self) -> bool {
-        matches!(self, Self::Sqlite | Self::File | Self::Etcd | Self::EtcdThree)
+        matches!(self, Self::Sqlite | Self::File | Self::Etcd | Self::EtcdThree | Self::ZooKeeper)
     }
 
     /// What runs, for the report.
@@ -88,10 +112,15 @@ impl Kind {
         let command: &[&str] = match self {
             Self::Sqlite => return "SQLite, bundled".to_owned(),
             Self::File => return "a file".to_owned(),
-            Self::Postgres => &["sh", "-c", "$(ls -d /usr/lib/postgresql/*/bin | tail -n 1)/postgres --version"],
+            Self::Postgres | Self::PostgresPair => {
+                &["sh", "-c", "$(ls -d /usr/lib/postgresql/*/bin | tail -n 1)/postgres --version"]
+            }
             Self::MariaDb => &["mariadbd", "--version"],
-            Self::Redis => &["redis-server", "--version"],
+            Self::Redis | Self::RedisPair => &["redis-server", "--version"],
             Self::Etcd | Self::EtcdThree => &["etcd", "--version"],
+            Self::ZooKeeper => {
+                &["java", "-cp", "/usr/share/java/zookeeper.jar", "org.apache.zookeeper.version.VersionInfoMain"]
+            }
         };
         let [program, arguments @ ..] = command else { return String::new() };
         let output = Command::new(program).args(arguments).output();
@@ -114,7 +143,63 @@ pub(crate) struct Store {
 enum Held {
     Nothing,
     One(Box<dyn Deref<Target = Server>>),
+    Pair(Pair),
     Cluster(EtcdCluster),
+}
+
+/// A server and another that takes over from it.
+struct Pair {
+    primary: Replicated,
+    standby: Option<Replicated>,
+    /// On which the standby hears of changes.
+    link: Proxy,
+}
+
+enum Replicated {
+    Postgres(Postgres),
+    Redis(Redis),
+}
+
+impl Pair {
+    fn new(primary: Replicated) -> Self {
+        let link = Proxy::start(primary.port());
+        let standby = Some(primary.standby_through(link.port()));
+        Self { primary, standby, link }
+    }
+}
+
+impl Replicated {
+    fn standby_through(&self, port: u16) -> Self {
+        match self {
+            Self::Postgres(primary) => Self::Postgres(Postgres::standby_through(primary, port)),
+            Self::Redis(primary) => Self::Redis(Redis::replica_through(primary, port)),
+        }
+    }
+
+    fn promote(&self) {
+        match self {
+            Self::Postgres(standby) => standby.promote(),
+            Self::Redis(replica) => replica.promote(),
+        }
+    }
+
+    fn has_a_standby(&self) -> bool {
+        match self {
+            Self::Postgres(primary) => primary.sql("SELECT count(*) FROM pg_stat_replication") != "0",
+            Self::Redis(primary) => !primary.command(&["INFO", "replication"]).contains("connected_slaves:0"),
+        }
+    }
+}
+
+impl Deref for Replicated {
+    type Target = Server;
+
+    fn deref(&self) -> &Server {
+        match self {
+            Self::Postgres(server) => server,
+            Self::Redis(server) => server,
+        }
+    }
 }
 
 impl Store {
@@ -132,6 +217,10 @@ impl Store {
                 let server = Postgres::start_with(&["max_connections=300"])?;
                 (server.database("hunt"), Held::One(Box::new(server)))
             }
+            Kind::PostgresPair => {
+                let server = Postgres::start_with(&["max_connections=300"])?;
+                (server.database("hunt"), Held::Pair(Pair::new(Replicated::Postgres(server))))
+            }
             Kind::MariaDb => {
                 let server = MariaDb::start_with(&["max-connections=300"])?;
                 (server.database("hunt"), Held::One(Box::new(server)))
@@ -139,6 +228,14 @@ impl Store {
             Kind::Redis => {
                 let server = Redis::start()?;
                 (format!("{}?init=yes", server.url()), Held::One(Box::new(server)))
+            }
+            Kind::RedisPair => {
+                let server = Redis::start()?;
+                (format!("{}?init=yes", server.url()), Held::Pair(Pair::new(Replicated::Redis(server))))
+            }
+            Kind::ZooKeeper => {
+                let server = ZooKeeper::start_with(&["maxClientCnxns=0"])?;
+                (server.url().to_owned(), Held::One(Box::new(server)))
             }
             Kind::Etcd => {
                 let server = Etcd::start()?;
@@ -162,6 +259,7 @@ impl Store {
         match &self.held {
             Held::Nothing => Vec::new(),
             Held::One(server) => vec![server],
+            Held::Pair(pair) => vec![&pair.primary],
             Held::Cluster(cluster) => cluster.members().iter().map(Deref::deref).collect(),
         }
     }
@@ -174,12 +272,52 @@ impl Store {
         }
     }
 
-    /// The one server there is.
+    /// The one server that answers.
     pub(crate) fn server(&self) -> Option<&Server> {
         match &self.held {
             Held::One(server) => Some(server),
+            Held::Pair(pair) => Some(&pair.primary),
             _ => None,
         }
+    }
+
+    /// From now on the standby hears of nothing.
+    pub(crate) fn cut_off_the_standby(&self) {
+        if let Held::Pair(pair) = &self.held {
+            pair.link.set(Fault::Blackhole(Way::Both));
+        }
+    }
+
+    /// Ends the primary and lets the standby take over. Answers its port.
+    pub(crate) fn promote_the_standby(&mut self) -> Option<u16> {
+        let Held::Pair(pair) = &mut self.held else { return None };
+        let standby = pair.standby.take()?;
+        pair.primary.kill9();
+        standby.promote();
+        self.url = self.url.replace(&address(&pair.primary), &address(&standby));
+        pair.primary = standby;
+        Some(pair.primary.port())
+    }
+
+    /// Waits until the standby has found its primary again. A Redis that was started anew begins another life when the first
+    /// replica comes.
+    pub(crate) fn wait_for_the_standby(&self) {
+        let Held::Pair(pair) = &self.held else { return };
+        for _ in 0..STANDBY_MS_MAX / STANDBY_EVERY_MS {
+            if pair.primary.has_a_standby() {
+                break;
+            }
+            thread::sleep(Duration::from_millis(STANDBY_EVERY_MS));
+        }
+    }
+
+    /// Gives the new primary a standby of its own.
+    pub(crate) fn add_a_standby(&mut self) {
+        let Held::Pair(pair) = &mut self.held else { return };
+        pair.link.cut();
+        pair.link.heal();
+        pair.link.lead_to(pair.primary.port());
+        pair.standby = Some(pair.primary.standby_through(pair.link.port()));
     }
 
     /// Ends the server and keeps a copy of its data, as after a crash: each of these servers starts again from that.
@@ -206,6 +344,10 @@ impl Store {
     fn backup(&self) -> PathBuf {
         self.folder.path().join("backup")
     }
+}
+
+fn address(server: &Server) -> String {
+    format!("127.0.0.1:{}", server.port())
 }
 
 /// Replaces `to` by a copy of `from`, owners included.

@@ -13,7 +13,7 @@ fn a_short_hunt_finds_what_was_planted_and_nothing_else() {
     let output = Command::new(env!("CARGO_BIN_EXE_mintage-hunt")).arg("--short").output().unwrap();
     let told = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{told}\n{}", String::from_utf8_lossy(&output.stderr));
-    assert!(told.contains("| redis |") && told.contains("| lease only, no windows | postgres |"), "{told}");
+    assert!(told.contains("| redis2 |") && told.contains("| lease only, no windows | postgres |"), "{told}");
 }
 
 #[test]

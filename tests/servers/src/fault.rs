@@ -8,7 +8,7 @@ use std::{
     net::{Ipv4Addr, TcpListener as StdListener},
     sync::{
         Arc, Mutex, PoisonError,
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering},
     },
     thread::{self, JoinHandle},
     time::Duration,
@@ -68,8 +68,8 @@ pub enum Way {
 
 /// A proxy in front of one server. Ends, with all its connections, when dropped.
 pub struct Proxy {
+    address: Ipv4Addr,
     port: Port,
-    upstream: u16,
     shared: Arc<Shared>,
     end: watch::Sender<bool>,
     thread: Option<JoinHandle<()>>,
@@ -83,31 +83,37 @@ pub struct Connection {
 
 impl Proxy {
     /// A proxy on a free port, before the server on port `upstream`. That one may start later, or again.
-    #[expect(clippy::panic, reason = "the test cannot go on")]
     pub fn start(upstream: u16) -> Self {
+        Self::start_at(Ipv4Addr::LOCALHOST, upstream)
+    }
+
+    /// A proxy that listens at another address of this machine, such as that of a [`Network`](crate::Network).
+    #[expect(clippy::panic, reason = "the test cannot go on")]
+    pub fn start_at(address: Ipv4Addr, upstream: u16) -> Self {
         let port = Port::free();
         let shared = Arc::new(Shared::default());
+        shared.upstream.store(upstream, Ordering::SeqCst);
         let end = watch::Sender::new(false);
         let serve = |listener, runtime: Runtime| {
             let (shared, mut ended) = (shared.clone(), end.subscribe());
             thread::Builder::new().name(format!("proxy of port {upstream}")).spawn(move || {
                 runtime.block_on(async {
                     tokio::select! {
-                        () = accept(listener, upstream, shared) => {}
+                        () = accept(listener, shared) => {}
                         // An error means that the proxy is gone, which comes to the same.
                         _ = ended.wait_for(|ended| *ended) => {}
                     }
                 });
             })
         };
-        let started = listen(port.number()).and_then(|(listener, runtime)| serve(listener, runtime));
+        let started = listen(address, port.number()).and_then(|(listener, runtime)| serve(listener, runtime));
         match started {
-            Ok(thread) => Self { port, upstream, shared, end, thread: Some(thread) },
-            Err(error) => panic!("cannot start a proxy on port {}: {error}", port.number()),
+            Ok(thread) => Self { address, port, shared, end, thread: Some(thread) },
+            Err(error) => panic!("cannot start a proxy on {address}:{}: {error}", port.number()),
         }
     }
 
-    /// Where clients connect instead of to the server: a port of 127.0.0.1.
+    /// Where clients connect instead of to the server: a port of 127.0.0.1, unless it was started elsewhere.
     pub fn port(&self) -> u16 {
         self.port.number()
     }
@@ -118,9 +124,14 @@ impl Proxy {
     /// Where the URL does not name the server.
     #[track_caller]
     pub fn url_of(&self, url: &str) -> String {
-        let theirs = format!("127.0.0.1:{}", self.upstream);
+        let theirs = format!("127.0.0.1:{}", self.shared.upstream());
         assert!(url.contains(&theirs), "{url} does not lead to {theirs}");
-        url.replace(&theirs, &format!("127.0.0.1:{}", self.port()))
+        url.replace(&theirs, &format!("{}:{}", self.address, self.port()))
+    }
+
+    /// Leads new connections to another server, as an operator does who promotes a standby. Those that are there stay.
+    pub fn lead_to(&self, upstream: u16) {
+        self.shared.upstream.store(upstream, Ordering::SeqCst);
     }
 
     /// Breaks all connections in this way, present and future, but for those with a fault of their own.
@@ -167,8 +178,8 @@ impl Drop for Proxy {
 
 impl fmt::Debug for Proxy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { port, upstream, shared, .. } = self;
-        write!(f, "Proxy({} -> {upstream}, {:?})", port.number(), *shared.fault.borrow())
+        let Self { address, port, shared, .. } = self;
+        write!(f, "Proxy({address}:{} -> {}, {:?})", port.number(), shared.upstream(), *shared.fault.borrow())
     }
 }
 
@@ -204,6 +215,8 @@ impl fmt::Debug for Connection {
 /// What the proxy and its thread both see.
 #[derive(Debug, Default)]
 struct Shared {
+    /// The server's port of 127.0.0.1.
+    upstream: AtomicU16,
     fault: watch::Sender<Fault>,
     lines: Mutex<Vec<Arc<Line>>>,
     answers_lost: AtomicU64,
@@ -227,6 +240,10 @@ enum End {
 }
 
 impl Shared {
+    fn upstream(&self) -> u16 {
+        self.upstream.load(Ordering::SeqCst)
+    }
+
     fn lines(&self) -> Vec<Arc<Line>> {
         self.lines.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -285,9 +302,9 @@ impl Fault {
 }
 
 /// A listener of a runtime that one thread drives.
-fn listen(port: u16) -> io::Result<(TcpListener, Runtime)> {
+fn listen(address: Ipv4Addr, port: u16) -> io::Result<(TcpListener, Runtime)> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let listener = StdListener::bind((Ipv4Addr::LOCALHOST, port))?;
+    let listener = StdListener::bind((address, port))?;
     listener.set_nonblocking(true)?;
     let guard = runtime.enter();
     let listener = TcpListener::from_std(listener)?;
@@ -295,14 +312,14 @@ fn listen(port: u16) -> io::Result<(TcpListener, Runtime)> {
     Ok((listener, runtime))
 }
 
-async fn accept(listener: TcpListener, upstream: u16, shared: Arc<Shared>) {
+async fn accept(listener: TcpListener, shared: Arc<Shared>) {
     // Ends with the proxy; an error is one client that has gone again.
     loop {
         if let Ok((client, _)) = listener.accept().await {
             let line = shared.add();
             let shared = shared.clone();
             tokio::spawn(async move {
-                carry(client, upstream, &shared, &line).await;
+                carry(client, &shared, &line).await;
                 shared.remove(&line);
             });
         }
@@ -310,12 +327,12 @@ async fn accept(listener: TcpListener, upstream: u16, shared: Arc<Shared>) {
 }
 
 /// Carries bytes between a client and the server until both have ended, or the connection is ended here.
-async fn carry(mut client: TcpStream, upstream: u16, shared: &Shared, line: &Line) {
+async fn carry(mut client: TcpStream, shared: &Shared, line: &Line) {
     let mut end = line.end.subscribe();
     let connect = async {
         // The first packet of a connection does not get through either.
         shared.passable(line, Way::ToServer).await;
-        TcpStream::connect((Ipv4Addr::LOCALHOST, upstream)).await
+        TcpStream::connect((Ipv4Addr::LOCALHOST, shared.upstream())).await
     };
     let server = match shared.fault_of(line) {
         Fault::Refuse => Err(io::ErrorKind::ConnectionRefused.into()),

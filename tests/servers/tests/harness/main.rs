@@ -6,6 +6,7 @@ mod etcd;
 mod fault;
 mod gate;
 mod mariadb;
+mod network;
 mod nothing_left;
 mod postgres;
 mod redis;
