@@ -5,6 +5,7 @@ mod builtin;
 #[doc = include_str!("../docs/columns.md")]
 pub mod columns;
 pub mod config;
+mod doctor;
 mod gapless;
 mod id;
 mod inspect;
@@ -31,6 +32,7 @@ mod witness;
 
 pub use builtin::Builtins;
 pub use config::{Config, ConfigErrors, Environment};
+pub use doctor::{Finding, Severity};
 pub use gapless::GaplessError;
 #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
 pub use gapless::{GaplessDatabase, Transaction};

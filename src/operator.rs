@@ -87,7 +87,7 @@ impl Operator<'_> {
         let pool = self.pool(pool)?;
         let Some(leases) = self.leases(&pool.store).await? else { return Ok(Vec::new()) };
         let mut rows = Vec::new();
-        for whole in self.regions_of(pool) {
+        for whole in self.checked.regions_of(pool) {
             let of_region = leases.leases(&whole).await.map_err(|source| store_error(&pool.store, source))?;
             rows.extend(of_region.into_iter().map(|row| (whole.region.clone(), row)));
         }
@@ -102,7 +102,7 @@ impl Operator<'_> {
         let pool = self.pool(pool)?;
         let Some(leases) = self.leases(&pool.store).await? else { return Ok(Vec::new()) };
         let mut grants = Vec::new();
-        for whole in self.regions_of(pool) {
+        for whole in self.checked.regions_of(pool) {
             let of_region = leases.history(&whole, at_ms).await.map_err(|source| store_error(&pool.store, source))?;
             grants.extend(of_region.into_iter().map(|grant| (whole.region.clone(), grant)));
         }
@@ -148,7 +148,7 @@ impl Operator<'_> {
         let leases = self.leases_there(store).await?;
         let mut found = Vec::new();
         for pool in self.checked.pools.iter().filter(|pool| pool.store == store) {
-            for whole in self.regions_of(pool) {
+            for whole in self.checked.regions_of(pool) {
                 let rows = leases.leases(&whole).await.map_err(|source| store_error(store, source))?;
                 if !rows.is_empty() {
                     found.push((whole.name, whole.region, rows.len()));
@@ -196,22 +196,9 @@ impl Operator<'_> {
         self.checked.store(name).map(|_| ()).ok_or_else(|| no_name("store", name, known))
     }
 
-    /// The pool in each region of the config, its own first; without regions, as it is.
-    fn regions_of(&self, pool: &PoolConfig) -> Vec<WorkerPool> {
-        let in_region = |region: &str| {
-            let block = self.checked.regions.get(region).unwrap_or(&pool.block);
-            let mut whole = WorkerPool::new(pool.name.clone(), block.clone());
-            whole.region = region.to_owned();
-            whole
-        };
-        let Some(own) = pool.region.as_deref() else { return vec![in_region("")] };
-        let others = self.checked.regions.keys().map(String::as_str).filter(|region| *region != own);
-        std::iter::once(own).chain(others).map(in_region).collect()
-    }
-
     fn one_region(&self, pool: &str, region: Option<&str>) -> Result<(&PoolConfig, WorkerPool), BuildError> {
         let pool = self.pool(pool)?;
-        let mut regions = self.regions_of(pool);
+        let mut regions = self.checked.regions_of(pool);
         let wanted = region.or(pool.region.as_deref()).unwrap_or_default().to_owned();
         let at = regions.iter().position(|whole| whole.region == wanted);
         match at {

@@ -2,13 +2,14 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use mintage_core::{Format, StoreError, StoreErrorKind};
+use mintage_core::{Format, FormatStore, StoreError, StoreErrorKind};
 
 use crate::{
     config::{Checked, EntityConfig, Environment, KeyConfig, KeyPlace},
     public::{
         Codec, EnvKeys, FileKeys, FormError, KeyError, KeySource, KeyStart, Keyring, MASTER_LEN, PublicForm, StartAt,
     },
+    series,
 };
 
 /// The key rings that a registry has loaded, by their names in the config.
@@ -171,6 +172,28 @@ pub(crate) fn record(key: &str, ring: &Keyring, recorded: Option<&Format>) -> Re
         }
     }
     Ok(format)
+}
+
+/// Whether a store has a record of any entity, token or series of a config: then it was in use before.
+///
+/// # Errors
+/// Those of the store.
+pub(crate) async fn knows_any(formats: &dyn FormatStore, checked: &Checked) -> Result<bool, StoreError> {
+    let series = checked.series.iter().map(|series| series::record_name(&series.name));
+    for name in checked.entity_names().cloned().chain(series) {
+        if formats.pinned(&name).await?.is_some() {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// A key that was there before the store beside it. No refusal: a key file that was brought to a new store looks the same.
+pub(crate) fn older_than_store(key: &str, store: &str, what: &str) -> String {
+    format!(
+        "keys.{key} is older than store {store}, which {what}: if that store was deleted or replaced, its numbers begin again \
+         and repeat those given out"
+    )
 }
 
 /// Starts that no process has recorded yet.

@@ -164,6 +164,12 @@ pub enum BuildError {
         /// Those there are.
         known: String,
     },
+    /// A column with the ids of an entity is written wrongly.
+    #[error("{why}")]
+    Column {
+        /// What to write.
+        why: String,
+    },
     /// An entity was asked for that the config does not have.
     #[error("no entity {name:?} (known: {known})")]
     NoEntity {

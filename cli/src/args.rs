@@ -28,6 +28,7 @@ Examples:
   mintage at events 2026-11-30T09:15:02.417Z     the id range of that millisecond, for WHERE
   mintage explain events                         how many, how long, what it leaks
   mintage check --config deploy/mintage.toml     everything wrong with a config, at once
+  mintage doctor                                 how the stores and processes behind it stand
 
 Exit codes: 0 ok, 1 some input invalid, 2 usage or config, 3 store unreachable, 4 refused (clock, lease, exhausted).";
 
@@ -62,6 +63,17 @@ Examples:
     At(AtArgs),
     /// Check a config and say everything that is wrong with it. Exits 1 with the list.
     Check(CheckArgs),
+    /// Look at a running fleet: stores, clocks, worker ids, records, keys, counters. Changes nothing.
+    ///
+    /// One finding a line: ok, warning or error, with what to do. Exits 0 where there is no error, 1 where there is one, such as a
+    /// store that is down, and 2 where the config cannot be used. Warnings do not change that.
+    #[command(after_help = "\
+Examples:
+  mintage doctor
+  mintage doctor --config deploy/mintage.toml -o json
+  mintage doctor --column 'orders=sqlite:shop.db#orders.id'
+  mintage doctor --column 'orders=env:SHOP_URL#orders.id' --column 'users=env:SHOP_URL#users.id'")]
+    Doctor(DoctorArgs),
     /// What the settings of an entity or series mean: capacity, end, order, odds, what it leaks.
     #[command(after_help = "\
 Examples:
@@ -188,6 +200,17 @@ pub(crate) struct AtArgs {
 
 #[derive(ClapArgs, Debug)]
 pub(crate) struct CheckArgs {
+    /// How to print it.
+    #[arg(short, long, value_enum, default_value_t)]
+    pub(crate) output: Output,
+}
+
+#[derive(ClapArgs, Debug)]
+pub(crate) struct DoctorArgs {
+    /// A column of your own table with the ids of an entity, again for each: ENTITY=URL#TABLE.COLUMN. It must have a unique index,
+    /// and the counter of the entity must stand above it. env:VARIABLE in place of the URL keeps a password out of the arguments.
+    #[arg(long = "column", value_name = "ENTITY=SOURCE")]
+    pub(crate) columns: Vec<String>,
     /// How to print it.
     #[arg(short, long, value_enum, default_value_t)]
     pub(crate) output: Output,

@@ -65,6 +65,7 @@ impl From<&BuildError> for Failure {
             BuildError::Config(_)
             | BuildError::NoEntity { .. }
             | BuildError::NoName { .. }
+            | BuildError::Column { .. }
             | BuildError::Ordinal { .. }
             | BuildError::Keys { .. }
             | BuildError::Public { .. } => USAGE,

@@ -4,6 +4,7 @@
 //! invalid, 2 usage or config, 3 the store cannot be reached, 4 refused (clock, lease, exhausted).
 
 mod args;
+mod doctor;
 mod draw;
 mod facts;
 mod failure;
@@ -49,6 +50,7 @@ async fn run(args: Args) -> Result<(), Failure> {
         Command::Inspect(inspect) => inspect::run(&args.config, inspect).await,
         Command::At(at) => facts::at(&args.config, &at),
         Command::Check(check) => facts::check(&args.config, &check).await,
+        Command::Doctor(doctor) => doctor::run(&args.config, doctor).await,
         Command::Explain(explain) => facts::explain(&args.config, &explain),
         Command::Keys(command) => keys::run(&args.config, command).await,
         #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]

@@ -17,6 +17,7 @@ mod range;
 mod read;
 mod schema;
 mod token;
+mod vitals;
 
 use std::{
     fmt,
@@ -27,7 +28,7 @@ use std::{
 
 use async_trait::async_trait;
 use mintage_core::{
-    Clock, StoreError,
+    Clock, StoreError, Vitals,
     plugin::{Address, Backend, BackendFactory},
 };
 use sqlx::{
@@ -218,6 +219,11 @@ impl BackendFactory for SqliteFactory {
         let path = address.folder.join(Self::path(&address.url).map_err(refused)?);
         let timeout = Duration::from_millis(address.timeout_ms);
         Ok(SqliteStore::open_existing(path, address.clock.clone(), timeout).await?.map(backend))
+    }
+
+    async fn vitals(&self, address: &Address) -> Result<Vitals, StoreError> {
+        let path = address.folder.join(Self::path(&address.url).map_err(refused)?);
+        vitals::of(&path, &*address.clock, Duration::from_millis(address.timeout_ms)).await
     }
 
     fn ddl(&self) -> Option<String> {
