@@ -1,6 +1,9 @@
 //! From the config's keys to each entity's codec, and the records in the store that keep both from changing silently.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use mintage_core::{Format, FormatStore, StoreError, StoreErrorKind};
 
@@ -16,6 +19,8 @@ use crate::{
 #[derive(Default)]
 pub(crate) struct Rings {
     rings: BTreeMap<String, Keyring>,
+    /// Those whose file was there before.
+    found: BTreeSet<String>,
     notices: Vec<String>,
 }
 
@@ -41,9 +46,12 @@ impl Rings {
                         "made {}, the key of every public id: keep a copy in a safe place; without it no public id can be read again",
                         path.display()
                     ));
-                } else if file.others_may_read() {
-                    self.notices
-                        .push(format!("{} can be read by others on this machine: chmod 600 it", path.display()));
+                } else {
+                    self.found.insert(key.name.clone());
+                    if file.others_may_read() {
+                        self.notices
+                            .push(format!("{} can be read by others on this machine: chmod 600 it", path.display()));
+                    }
                 }
                 ring
             }
@@ -95,6 +103,11 @@ impl Rings {
 
     pub(crate) fn ring(&self, name: &str) -> Option<&Keyring> {
         self.rings.get(name)
+    }
+
+    /// Whether its keys are in a file that was there before this process.
+    pub(crate) fn was_found(&self, name: &str) -> bool {
+        self.found.contains(name)
     }
 
     pub(crate) fn into_notices(self) -> Vec<String> {
@@ -188,13 +201,16 @@ pub(crate) async fn knows_any(formats: &dyn FormatStore, checked: &Checked) -> R
     Ok(false)
 }
 
-/// A key that was there before the store beside it. No refusal: a key file that was brought to a new store looks the same.
-pub(crate) fn older_than_store(key: &str, store: &str, what: &str) -> String {
+/// A key file that was there before the store beside it. No refusal: one that was brought to a new store looks the same.
+pub(crate) fn older_than_store(key: &str, store: &str) -> String {
     format!(
-        "keys.{key} is older than store {store}, which {what}: if that store was deleted or replaced, its numbers begin again \
-         and repeat those given out"
+        "the key file of keys.{key} is older than store {store}, which has never seen an id: if that store was deleted or \
+         replaced, its numbers begin again and repeat those given out"
     )
 }
+
+/// What to do about it.
+pub(crate) const OLDER_THAN_STORE: &str = "if so, stop and restore the store before anything is minted; if it is new, all is well";
 
 /// Starts that no process has recorded yet.
 pub(crate) fn fresh_starts<'r>(ring: &'r Keyring, recorded: &'r Format) -> impl Iterator<Item = &'r KeyStart> {

@@ -62,6 +62,9 @@ Examples:
   mintage at users 2026-11-30T00:00:00Z --to 2026-11-30T23:59:59.999Z")]
     At(AtArgs),
     /// Check a config and say everything that is wrong with it. Exits 1 with the list.
+    ///
+    /// It reads the config alone. Key files are not opened, and stores are asked only how full public numbers are: `mintage doctor`
+    /// looks at what runs.
     Check(CheckArgs),
     /// Look at a running fleet: stores, clocks, worker ids, records, keys, counters. Changes nothing.
     ///

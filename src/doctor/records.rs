@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use mintage_core::{Format, FormatStore};
 
-use super::{Doctor, Severity};
+use super::Doctor;
 use crate::{
     config::{EntityConfig, KeyConfig, KeyPlace},
     public::{EnvKeys, FileKeys, KeyError, Keyring},
@@ -167,18 +167,19 @@ impl Doctor<'_> {
         recorded: &[(&String, Option<Format>)],
     ) {
         let is_recorded = recorded.iter().any(|(known, record)| known.as_str() == store && record.is_some());
-        let is_there = self.places.get(store).and_then(|place| place.vitals.is_made);
-        let Some(is_there) = is_there.filter(|_| !is_recorded) else { return };
+        let in_a_file = matches!(key.place, KeyPlace::File(_)) && !self.builder.key_sources().contains_key(&key.name);
+        let was_asked = self.places.get(store).is_some_and(|place| place.vitals.is_made.is_some());
+        if is_recorded || !in_a_file || !was_asked {
+            return;
+        }
         let formats = self.formats(store);
         if let Some(formats) = formats
             && publish::knows_any(&*formats, &self.checked).await.unwrap_or(true)
         {
             return self.ok(path, format!("store {store} has no record of it yet"));
         }
-        let what = if is_there { "has never seen an id of this config" } else { "is empty" };
-        let told = publish::older_than_store(&key.name, store, what);
-        let remedy = "if the store was deleted or replaced, restore it before anything is minted; if it is new, all is well";
-        self.found(Severity::Warning, path, told, Some(remedy.to_owned()));
+        let told = publish::older_than_store(&key.name, store);
+        self.warn(path, told, publish::OLDER_THAN_STORE);
     }
 
     async fn ring(&self, key: &KeyConfig) -> Result<Keyring, KeyError> {

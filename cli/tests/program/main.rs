@@ -10,6 +10,7 @@ mod bad_input;
 mod cases;
 mod clock;
 mod crowd;
+mod doctor;
 mod facts;
 mod folder;
 mod inspect;
