@@ -119,6 +119,27 @@ impl Operator<'_> {
         leases.revoke(&whole, worker).await.map_err(|source| store_error(&pool.store, source))
     }
 
+    /// Whether [`revoke`](Self::revoke) and [`release`](Self::release) have something to change: for a person who is about to say
+    /// yes.
+    ///
+    /// # Errors
+    /// As [`revoke`](Self::revoke).
+    pub async fn may_change(&self, pool: &str, region: Option<&str>, worker: u32) -> Result<(), BuildError> {
+        let (pool, whole) = self.one_region(pool, region)?;
+        let leases = self.leases_there(&pool.store).await?;
+        let failed = |source| store_error(&pool.store, source);
+        let rows = leases.leases(&whole).await.map_err(failed)?;
+        let message = if rows.is_empty() {
+            format!("nobody has claimed a worker id of pool {} yet, and the first claim makes it", pool.name)
+        } else if !whole.block.contains(&worker) && rows.iter().all(|row| row.worker != worker) {
+            let (start, end) = (whole.block.start, whole.block.end);
+            format!("pool {} has no worker id {worker}: it has {start}..{end}", pool.name)
+        } else {
+            return Ok(());
+        };
+        Err(failed(StoreError::new(StoreErrorKind::Refused, message)))
+    }
+
     /// Takes a worker id from its holder and lifts a bar. Its next window begins where the last one ends.
     ///
     /// # Errors

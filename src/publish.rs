@@ -35,9 +35,7 @@ impl Rings {
     ) -> Result<(), KeyError> {
         let ring = match (source, &key.place) {
             (Some(source), _) => source.load().await?,
-            (None, KeyPlace::Variable(name)) => {
-                EnvKeys::new(name.clone()).parse(environment.value(name).map(str::to_owned))?
-            }
+            (None, KeyPlace::Variable(name)) => EnvKeys::new(name.clone()).read_in(environment)?,
             (None, KeyPlace::File(path)) => {
                 let file = FileKeys::new(path.clone());
                 let (ring, made) = file.read_or_make(recorded)?;
@@ -72,7 +70,7 @@ impl Rings {
                 (Some(source), _) => source.load().await,
                 (None, KeyPlace::File(path)) => FileKeys::new(path.clone()).read(),
                 (None, KeyPlace::Variable(name)) => {
-                    EnvKeys::new(name.clone()).parse(environment.value(name).map(str::to_owned))
+                    EnvKeys::new(name.clone()).read_in(environment)
                 }
             };
             if let Ok(ring) = ring {

@@ -30,14 +30,19 @@ Examples:
   mintage check --config deploy/mintage.toml     everything wrong with a config, at once
   mintage doctor                                 how the stores and processes behind it stand
 
-Exit codes: 0 ok, 1 some input invalid, 2 usage or config, 3 store unreachable, 4 refused (clock, lease, exhausted).";
+Exit codes: 0 ok, 1 some input invalid, 2 usage or config, 3 store cannot be reached or read, 4 refused (clock, lease, exhausted,
+output that cannot be written).";
 
 #[derive(ClapArgs, Debug)]
 pub(crate) struct ConfigArgs {
-    /// The config file. Without it: mintage.toml in this folder, else the one built in.
-    #[arg(short, long, global = true, value_name = "FILE", env = "MINTAGE_CONFIG")]
+    /// The config file. Without it: what MINTAGE_CONFIG names, mintage.toml in this folder, the one built in.
+    #[arg(short, long, global = true, value_name = "FILE")]
     config: Option<PathBuf>,
 }
+
+/// Names the config file, if no argument does.
+// Not read by clap, which blames `--config` for what is wrong with it.
+const VARIABLE: &str = "MINTAGE_CONFIG";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
@@ -151,6 +156,13 @@ Examples:
         /// bash, zsh, fish, elvish or powershell
         shell: clap_complete::Shell,
     },
+}
+
+impl Command {
+    /// Whether it may open a store, which takes threads.
+    pub(crate) fn opens_stores(&self) -> bool {
+        !matches!(self, Self::At(_) | Self::Explain(_) | Self::Schema | Self::Completions { .. })
+    }
 }
 
 #[derive(ClapArgs, Debug)]
@@ -503,22 +515,31 @@ pub(crate) enum Output {
 }
 
 impl ConfigArgs {
-    /// The file named; else mintage.toml here; else the built-in one, and says so.
-    pub(crate) fn read(&self) -> Result<Config, ConfigErrors> {
+    /// The file named; else mintage.toml here; else the built-in one, and says so. Whatever is wrong with a file that was found
+    /// or named, no other takes its place. The inner error is a list of faults.
+    pub(crate) fn read(&self) -> Result<Result<Config, ConfigErrors>, Failure> {
         if let Some(path) = &self.config {
-            return Config::load(path);
+            return Ok(Config::load(path));
+        }
+        if let Some(path) = std::env::var_os(VARIABLE) {
+            if path.is_empty() {
+                return Err(Failure::usage(format!("{VARIABLE} is set and empty: set it to the config file, or unset it")));
+            }
+            return Ok(Config::load(PathBuf::from(path)));
         }
         let here = PathBuf::from("mintage.toml");
-        if here.exists() {
-            return Config::load(here);
+        // A link to nothing is there, and so is what may not be looked at.
+        match std::fs::symlink_metadata(&here) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+            _ => return Ok(Config::load(here)),
         }
         crate::output::remark("no mintage.toml in this folder: using the built-in one, and keeping its data here");
-        Config::shipped()
+        Ok(Config::shipped())
     }
 
     /// As [`read`](Self::read), for commands that can do nothing without a config.
     pub(crate) fn load(&self) -> Result<Config, Failure> {
-        self.read().map_err(|errors| BuildError::from(errors).into())
+        self.read()?.map_err(|errors| BuildError::from(errors).into())
     }
 }
 

@@ -65,7 +65,7 @@ fn no_range(entity: &EntityConfig, reader: &mintage::core::AnyScheme) -> Failure
 pub(crate) async fn check(config: &ConfigArgs, check: &CheckArgs) -> Result<(), Failure> {
     let now_ms = SystemClock.unix_ms();
     let builder = args::builder();
-    let (checked, errors) = match config.read().and_then(|config| builder.check(&config)) {
+    let (checked, errors) = match config.read()?.and_then(|config| builder.check(&config)) {
         Ok(checked) => (Some(checked), None),
         // A file that is not there or no text has no list of faults.
         Err(errors) if errors.problems().iter().all(|problem| problem.at.is_none() && problem.path.is_empty()) => {

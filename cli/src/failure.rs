@@ -16,7 +16,7 @@ const INVALID: u8 = 1;
 const USAGE: u8 = 2;
 /// The store cannot be reached, or cannot be read.
 const UNREACHABLE: u8 = 3;
-/// Refused: clock, lease, exhausted.
+/// Refused: clock, lease, exhausted, output that cannot be written.
 const REFUSED: u8 = 4;
 
 #[derive(Debug)]
@@ -114,6 +114,7 @@ impl From<mintage::SequenceError> for Failure {
         match error {
             mintage::SequenceError::Build(error) => error.into(),
             mintage::SequenceError::Column(error) => error.into(),
+            unasked @ mintage::SequenceError::Unasked { .. } => Self { code: UNREACHABLE, message: unasked.to_string() },
             other => Self::usage(other.to_string()),
         }
     }
@@ -149,7 +150,7 @@ impl From<std::io::Error> for Failure {
         if error.kind() == std::io::ErrorKind::BrokenPipe {
             return Self { code: 0, message: String::new() };
         }
-        Self::invalid(format!("cannot read or write: {error}"))
+        Self::refused(format!("the output cannot be written: {error}"))
     }
 }
 

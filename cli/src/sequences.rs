@@ -44,7 +44,7 @@ pub(crate) async fn run(config: &ConfigArgs, command: SequencesCommand) -> Resul
 async fn open(config: &Config) -> Result<Sequences, Failure> {
     let sequences = args::builder().sequences(config).await?;
     for trouble in sequences.troubles() {
-        output::remark(&format!("passed over: {}", chain(trouble)));
+        output::remark(&format!("not known: {}", chain(trouble)));
     }
     Ok(sequences)
 }
@@ -89,7 +89,9 @@ async fn list(sequences: &Sequences, output: Output) -> Result<(), Failure> {
             }
         }
     }
-    Ok(out.flush()?)
+    out.flush()?;
+    // What could not be asked is missing in the list.
+    sequences.troubles().first().map_or(Ok(()), |trouble| Err(trouble.into()))
 }
 
 fn line(one: &SequenceState) -> String {
@@ -108,14 +110,21 @@ fn owner(one: &SequenceState) -> String {
 }
 
 async fn raise(sequences: &mut Sequences, which: &SequenceState, floor: u64, care: &Care) -> Result<(), Failure> {
+    sequences.may_raise(which, floor)?;
     let next = which.next.or(which.start).unwrap_or_default();
+    let is_stopped = which.next.is_some() && sequences.is_stopped(which).await?;
     let plan = if floor > next {
         format!("{} in store {}: the next number {next} becomes {floor}", which.name, which.store)
     } else {
         format!("{} in store {}: the next number stays {next}, which is not below {floor}", which.name, which.store)
     };
     writeln!(std::io::stdout().lock(), "{plan}")?;
-    if care.dry_run {
+    if is_stopped {
+        output::remark(
+            "it gives no number now, because its store may have forgotten ranges; raised, it goes on from there",
+        );
+    }
+    if care.dry_run || (floor <= next && !is_stopped) {
         return Ok(());
     }
     if !care.yes && !output::confirmed()? {

@@ -3,7 +3,10 @@
 //! It reads on after a fault, so that everything is told at once. Values out of shape count as absent here; the shape
 //! pass has told them, and whatever this pass says of the same path is dropped.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::{Path, PathBuf},
+};
 
 use mintage_core::plugin::{Catalog, Place, Problem, SchemeFactory, Setting, Settings, Share, Value};
 
@@ -306,6 +309,19 @@ impl<'c> Reader<'c> {
 
     fn settings<'s>(&'s mut self, block: &Block<'s>) -> Settings<'s> {
         Settings::new(block.path.clone(), Some(block.at), block.table, &mut self.problems, self.now_ms)
+    }
+
+    /// A path of the config, which begins at its folder; told where there is no folder to begin at.
+    fn beside_config(&mut self, path: &str, at: Place, file: &str) -> PathBuf {
+        if self.config.is_placeless && Path::new(file).is_relative() {
+            let message = format!(
+                "{} would lie beside the config, and {} lies in no folder: write a whole path, or name the config by its file",
+                words::quoted(file),
+                self.config.file
+            );
+            self.refuse(path, Some(at), message);
+        }
+        self.config.folder.join(file)
     }
 
     fn refuse(&mut self, path: &str, at: Option<Place>, message: impl Into<String>) {

@@ -187,8 +187,7 @@ impl Doctor<'_> {
             (Some(source), _) => source.load().await,
             (None, KeyPlace::File(path)) => FileKeys::new(path.clone()).read(),
             (None, KeyPlace::Variable(name)) => {
-                let value = self.builder.environment_shared().value(name).map(str::to_owned);
-                EnvKeys::new(name.clone()).parse(value)
+                EnvKeys::new(name.clone()).read_in(self.builder.environment_shared())
             }
         }
     }

@@ -16,7 +16,10 @@ use base64ct::{Base64, Encoding};
 use rand::{TryRng, rngs::SysRng};
 use zeroize::Zeroizing;
 
-use crate::public::keys::{FIRST_VERSION, KeyError, KeyStart, Keyring, MASTER_LEN, Reissue, StartAt};
+use crate::{
+    config::Environment,
+    public::keys::{FIRST_VERSION, KeyError, KeyStart, Keyring, MASTER_LEN, Reissue, StartAt},
+};
 
 /// Where the keys of one name of `[keys]` come from. Implement it for a key service.
 #[async_trait]
@@ -188,6 +191,13 @@ impl FileKeys {
                 append(&mut changed, &format!("{next}.reissues = {old}"));
             }
             KeyChange::Revoke { version } => {
+                if ring.is_revoked(*version) {
+                    return Err(refused(format!("version {version} is revoked already")));
+                }
+                if !ring.versions().any(|known| known == *version) {
+                    let known: Vec<String> = ring.versions().map(|version| version.to_string()).collect();
+                    return Err(refused(format!("there is no version {version} to revoke (known: {})", known.join(", "))));
+                }
                 if !ring.reissues().iter().any(|Reissue { old, .. }| old == version) {
                     let fault = format!("version {version} still owns ids: reissue them under a new version first");
                     return Err(refused(fault));
@@ -239,8 +249,12 @@ impl EnvKeys {
         Self { name: name.into() }
     }
 
-    pub(crate) fn parse(&self, value: Option<String>) -> Result<Keyring, KeyError> {
-        let value = Zeroizing::new(value.ok_or_else(|| KeyError::Missing { place: self.place() })?);
+    pub(crate) fn read_in(&self, environment: &Environment) -> Result<Keyring, KeyError> {
+        let value = environment.value(&self.name).map_err(|_| KeyError::Refused {
+            place: self.place(),
+            fault: "its value is not UTF-8: set it to lines of keys".to_owned(),
+        })?;
+        let value = value.ok_or_else(|| KeyError::Missing { place: self.place() })?;
         Keyring::parse(&Zeroizing::new(value.replace(';', "\n")), &self.place())
     }
 }
@@ -263,7 +277,7 @@ impl KeySource for EnvKeys {
     }
 
     async fn load(&self) -> Result<Keyring, KeyError> {
-        self.parse(std::env::var(&self.name).ok())
+        self.read_in(&Environment::of_process())
     }
 }
 

@@ -332,6 +332,10 @@ async fn within<T>(
 ///
 /// The file is not opened here: closing it again would drop the locks of every connection that this process has on it.
 fn check_place(path: &Path) -> Result<(), StoreError> {
+    if path.to_str().is_none() {
+        let shown = path.display();
+        return Err(refused(format!("{shown}: SQLite takes no path that is not UTF-8: rename the folder, or name another")));
+    }
     if path.is_dir() {
         return Err(refused(format!("{} is a folder: name a file in it", path.display())));
     }

@@ -15,7 +15,9 @@ mod facts;
 mod folder;
 mod inspect;
 mod kills;
+mod mishaps;
 mod new;
+mod places;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod public;

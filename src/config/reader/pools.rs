@@ -308,7 +308,13 @@ impl<'c> Reader<'c> {
         let path = join(&block.path, "instance");
         let environment = self.environment;
         let from_config = block.text("instance");
-        let from_environment = environment.value(Environment::INSTANCE).map(|name| (name, block.at));
+        let from_environment = match environment.value(Environment::INSTANCE) {
+            Ok(name) => name.map(|name| (name, block.at)),
+            Err(error) => {
+                self.refuse(&path, Some(block.at), error.to_string());
+                None
+            }
+        };
         for (origin, given) in [("", from_config), ("the environment variable MINTAGE_INSTANCE: ", from_environment)] {
             if let Some((name, at)) = given.filter(|(name, _)| !INSTANCE.fits(name)) {
                 let message = format!("{origin}{} is no instance name: write {}", words::quoted(name), INSTANCE.words);
