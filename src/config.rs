@@ -147,8 +147,8 @@ impl Config {
         &self.folder
     }
 
-    /// The settings as written, in the order of the file. Whole numbers that TOML cannot hold are missing here; `check`
-    /// tells them.
+    /// The settings as written, in the order of the file. In place of whole numbers that TOML cannot hold stand the
+    /// nearest that it can; `check` tells them.
     pub fn settings(&self) -> &[(String, Setting)] {
         &self.table
     }

@@ -207,8 +207,8 @@ pub(crate) fn older_than_store(key: &str, store: &str) -> String {
     )
 }
 
-/// What to do about it.
-pub(crate) const OLDER_THAN_STORE: &str = "if so, stop and restore the store before anything is minted; if it is new, all is well";
+/// What to do about it, as a sentence.
+pub(crate) const OLDER_THAN_STORE: &str = "If so, stop and restore the store before anything is minted; if it is new, all is well";
 
 /// Starts that no process has recorded yet.
 pub(crate) fn fresh_starts<'r>(ring: &'r Keyring, recorded: &'r Format) -> impl Iterator<Item = &'r KeyStart> {

@@ -43,7 +43,8 @@ pub(super) fn check(
     let mut reader = Reader { config, catalog, environment, now_ms, problems: Vec::new() };
     let mut checked = reader.config();
     let mut told = config.unreadable.clone();
-    told.extend(shape.problems);
+    let unreadable: BTreeSet<&String> = config.unreadable.iter().map(|problem| &problem.path).collect();
+    told.extend(shape.problems.into_iter().filter(|problem| !unreadable.contains(&problem.path)));
     let settled: BTreeSet<String> = told.iter().map(|problem| problem.path.clone()).chain(shape.mistyped).collect();
     told.extend(reader.problems.into_iter().filter(|problem| !settled.contains(&problem.path)));
     let (warnings, refusals): (Vec<Problem>, Vec<Problem>) = told.into_iter().partition(|problem| problem.warning);

@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use mintage_core::{Format, FormatStore};
 
-use super::Doctor;
+use super::{Doctor, Severity};
 use crate::{
     config::{EntityConfig, KeyConfig, KeyPlace},
     public::{EnvKeys, FileKeys, KeyError, Keyring},
@@ -179,7 +179,7 @@ impl Doctor<'_> {
             return self.ok(path, format!("store {store} has no record of it yet"));
         }
         let told = publish::older_than_store(&key.name, store);
-        self.warn(path, told, publish::OLDER_THAN_STORE);
+        self.found(Severity::Warning, path, format!("{told}. {}", publish::OLDER_THAN_STORE), None);
     }
 
     async fn ring(&self, key: &KeyConfig) -> Result<Keyring, KeyError> {
