@@ -37,7 +37,7 @@ pub use gapless::GaplessError;
 #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
 pub use gapless::{GaplessDatabase, Transaction};
 pub use id::{Entity, Id, Kind, kind, raw};
-pub use inspect::{Candidate, Inspection, Inspector, role_name};
+pub use inspect::{Candidate, Inspection, Inspector, SeriesReading, role_name};
 pub use keeper::LeaseHealth;
 #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
 pub use mintage_backends::{Gaps, NumberColumn};

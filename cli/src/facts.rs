@@ -102,6 +102,7 @@ pub(crate) async fn check(config: &ConfigArgs, check: &CheckArgs) -> Result<(), 
         for problem in &live {
             output::remark(&format!("warning: {}: {}", problem.path, problem.message));
         }
+        output::remark("the config is good; whether its key files and stores are, `mintage doctor` looks");
     } else if let Some(errors) = &errors {
         for line in errors.to_string().lines() {
             writeln!(out, "{}", output::harmless(line))?;
