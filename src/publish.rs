@@ -69,9 +69,7 @@ impl Rings {
             let ring = match (sources.get(&key.name), &key.place) {
                 (Some(source), _) => source.load().await,
                 (None, KeyPlace::File(path)) => FileKeys::new(path.clone()).read(),
-                (None, KeyPlace::Variable(name)) => {
-                    EnvKeys::new(name.clone()).read_in(environment)
-                }
+                (None, KeyPlace::Variable(name)) => EnvKeys::new(name.clone()).read_in(environment),
             };
             if let Ok(ring) = ring {
                 found.rings.insert(key.name.clone(), ring);
@@ -208,7 +206,8 @@ pub(crate) fn older_than_store(key: &str, store: &str) -> String {
 }
 
 /// What to do about it, as a sentence.
-pub(crate) const OLDER_THAN_STORE: &str = "If so, stop and restore the store before anything is minted; if it is new, all is well";
+pub(crate) const OLDER_THAN_STORE: &str =
+    "If so, stop and restore the store before anything is minted; if it is new, all is well";
 
 /// Starts that no process has recorded yet.
 pub(crate) fn fresh_starts<'r>(ring: &'r Keyring, recorded: &'r Format) -> impl Iterator<Item = &'r KeyStart> {

@@ -62,7 +62,8 @@ return 1
 ";
 
 /// The settings with which it keeps what it confirms.
-const WANTED: [(&str, &str); 3] = [("maxmemory-policy", "noeviction"), ("appendonly", "yes"), ("appendfsync", "always")];
+const WANTED: [(&str, &str); 3] =
+    [("maxmemory-policy", "noeviction"), ("appendonly", "yes"), ("appendfsync", "always")];
 
 /// What stands before all keys unless the URL says otherwise.
 const PREFIX: &str = "mintage";

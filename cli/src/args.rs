@@ -523,7 +523,9 @@ impl ConfigArgs {
         }
         if let Some(path) = std::env::var_os(VARIABLE) {
             if path.is_empty() {
-                return Err(Failure::usage(format!("{VARIABLE} is set and empty: set it to the config file, or unset it")));
+                return Err(Failure::usage(format!(
+                    "{VARIABLE} is set and empty: set it to the config file, or unset it"
+                )));
             }
             return Ok(Config::load(PathBuf::from(path)));
         }

@@ -148,7 +148,8 @@ impl Report {
 /// Why a text is an id of nothing known: the refusal of the scheme whose shape it has, else that it has no known shape.
 fn why_not(inspection: &Inspection) -> String {
     let shown: String = inspection.input.chars().take(60).collect();
-    let mut reasons: Vec<String> = inspection.mistyped.iter().map(|entity| format!("\n  {}", mistyped(entity))).collect();
+    let mut reasons: Vec<String> =
+        inspection.mistyped.iter().map(|entity| format!("\n  {}", mistyped(entity))).collect();
     reasons.extend(inspection.refusals.iter().map(|(scheme, error)| format!("\n  as {scheme}: {error}")));
     format!("{shown:?} is no id of any scheme known here{}", reasons.concat())
 }

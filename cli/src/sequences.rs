@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use mintage::{
-    Config, NumberColumn, SequenceOwner, SequenceState, Sequences, Unused,
+    BuildError, Config, NumberColumn, SequenceError, SequenceOwner, SequenceState, Sequences, Unused,
     core::{Reservation, ReservationState},
     time,
 };
@@ -24,18 +24,18 @@ pub(crate) async fn run(config: &ConfigArgs, command: SequencesCommand) -> Resul
         SequencesCommand::List { output } => list(&open(&config).await?, output).await,
         SequencesCommand::Raise { name, value, store, care } => {
             let mut sequences = open(&config).await?;
-            let which = sequences.find(&name, store.as_deref()).await?;
+            let which = find(&sequences, &name, store.as_deref()).await?;
             raise(&mut sequences, &which, value, &care).await
         }
         SequencesCommand::Adopt { name, from, block, store, care } => {
             let mut sequences = open(&config).await?;
-            let which = sequences.find(&name, store.as_deref()).await?;
+            let which = find(&sequences, &name, store.as_deref()).await?;
             let floor = above(&sequences, &from, block).await?;
             raise(&mut sequences, &which, floor, &care).await
         }
         SequencesCommand::Gaps { name, column, store, output } => {
             let sequences = open(&config).await?;
-            let which = sequences.find(&name, store.as_deref()).await?;
+            let which = find(&sequences, &name, store.as_deref()).await?;
             gaps(&sequences, &which, column.as_deref(), output).await
         }
     }
@@ -47,6 +47,21 @@ async fn open(config: &Config) -> Result<Sequences, Failure> {
         output::remark(&format!("not known: {}", chain(trouble)));
     }
     Ok(sequences)
+}
+
+/// One that lies in a store which could not be asked fails as that store did.
+async fn find(sequences: &Sequences, name: &str, store: Option<&str>) -> Result<SequenceState, Failure> {
+    sequences.find(name, store).await.map_err(|error| match error {
+        SequenceError::Unasked { store: unasked } => {
+            let of_it = |trouble: &&BuildError| matches!(trouble, BuildError::Store { store, .. } if *store == unasked);
+            sequences
+                .troubles()
+                .iter()
+                .find(of_it)
+                .map_or_else(|| Failure::usage(format!("store {unasked} could not be asked")), Failure::from)
+        }
+        other => other.into(),
+    })
 }
 
 async fn list(sequences: &Sequences, output: Output) -> Result<(), Failure> {

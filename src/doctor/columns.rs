@@ -17,7 +17,7 @@ const READ_MS_MAX: u64 = 60_000;
 /// A column of somebody's table that holds the ids of an entity.
 pub(super) struct IdColumn {
     entity: EntityConfig,
-        column: NumberColumn,
+    column: NumberColumn,
 }
 
 /// Reads `ENTITY=URL#TABLE.COLUMN`.
@@ -30,16 +30,16 @@ pub(super) fn read(
         .iter()
         .map(|text| {
             let wrong = |why: String| BuildError::Column { why };
-            let (name, source) = text
-                .split_once('=')
-                .ok_or_else(|| wrong("write ENTITY=URL#TABLE.COLUMN, such as orders=sqlite:shop.db#orders.id".to_owned()))?;
+            let (name, source) = text.split_once('=').ok_or_else(|| {
+                wrong("write ENTITY=URL#TABLE.COLUMN, such as orders=sqlite:shop.db#orders.id".to_owned())
+            })?;
             let entity = checked.entity(name).ok_or_else(|| BuildError::NoEntity {
                 name: name.to_owned(),
                 known: checked.entities.iter().map(|entity| entity.name.as_str()).collect::<Vec<_>>().join(", "),
             })?;
             Ok(IdColumn {
                 entity: entity.clone(),
-                                column: builder.column(source, &checked.folder).map_err(|error| wrong(error.to_string()))?,
+                column: builder.column(source, &checked.folder).map_err(|error| wrong(error.to_string()))?,
             })
         })
         .collect()
@@ -52,7 +52,9 @@ impl Doctor<'_> {
         match column.is_unique(patience).await {
             Ok(true) => self.ok(&path, format!("{column} is unique")),
             Ok(false) => {
-                let told = format!("{column} has no primary key or unique index of its own: a second row with one id would be taken");
+                let told = format!(
+                    "{column} has no primary key or unique index of its own: a second row with one id would be taken"
+                );
                 let remedy = "add a unique index on that column alone";
                 // Codes are drawn by chance: the index is what makes them unique.
                 if of.entity.scheme == "code" {
@@ -80,15 +82,24 @@ impl Doctor<'_> {
         }
         let name = &of.entity.name;
         match next {
-            Some(next) if next > largest => self.ok(path, format!("{} goes up to {largest}, below the next number", of.column)),
+            Some(next) if next > largest => {
+                self.ok(path, format!("{} goes up to {largest}, below the next number", of.column))
+            }
             Some(next) => {
-                let told = format!("{} goes up to {largest}, and the next number is {next}: numbers will come twice", of.column);
+                let told = format!(
+                    "{} goes up to {largest}, and the next number is {next}: numbers will come twice",
+                    of.column
+                );
                 let remedy = format!("stop its processes, then `mintage sequences raise {name} {}`", largest + 1);
                 self.wrong(path, told, remedy);
             }
             None => {
                 let told = format!("{} goes up to {largest}, and the counter was never used", of.column);
-                self.wrong(path, told, format!("`mintage sequences adopt {name} --from …` before the first process starts"));
+                self.wrong(
+                    path,
+                    told,
+                    format!("`mintage sequences adopt {name} --from …` before the first process starts"),
+                );
             }
         }
     }

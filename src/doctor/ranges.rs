@@ -35,9 +35,10 @@ impl Doctor<'_> {
     }
 
     fn stopped(&self) -> Vec<(String, String)> {
-        let stopped = self.places.iter().flat_map(|(store, place)| {
-            place.vitals.stopped_sequences.iter().map(|name| (store.clone(), name.clone()))
-        });
+        let stopped = self
+            .places
+            .iter()
+            .flat_map(|(store, place)| place.vitals.stopped_sequences.iter().map(|name| (store.clone(), name.clone())));
         stopped.collect()
     }
 
@@ -88,7 +89,11 @@ impl Doctor<'_> {
         let Some(fill) = form.fill(last) else { return };
         let told = format!("{} of {} public numbers are used", fill.used, fill.room);
         if form.is_too_full(fill) {
-            self.warn(path, format!("{told}, more than max_fill: a guess finds one too easily"), "add a stage with more digits");
+            self.warn(
+                path,
+                format!("{told}, more than max_fill: a guess finds one too easily"),
+                "add a stage with more digits",
+            );
         } else {
             self.ok(path, told);
         }

@@ -59,7 +59,8 @@ impl Doctor<'_> {
         }
         // A store that does not answer is told where stores are.
         if known.contains(&Some(true)) && known.contains(&Some(false)) {
-            let told = "one of its stores has no record of it although another does: it was emptied, restored or replaced";
+            let told =
+                "one of its stores has no record of it although another does: it was emptied, restored or replaced";
             self.wrong(path, told, "restore the right store: its numbers would begin again");
         }
     }
@@ -186,9 +187,7 @@ impl Doctor<'_> {
         match (self.builder.key_sources().get(&key.name), &key.place) {
             (Some(source), _) => source.load().await,
             (None, KeyPlace::File(path)) => FileKeys::new(path.clone()).read(),
-            (None, KeyPlace::Variable(name)) => {
-                EnvKeys::new(name.clone()).read_in(self.builder.environment_shared())
-            }
+            (None, KeyPlace::Variable(name)) => EnvKeys::new(name.clone()).read_in(self.builder.environment_shared()),
         }
     }
 

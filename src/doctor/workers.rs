@@ -57,17 +57,13 @@ impl Doctor<'_> {
         let place = self.places.get(&pool.store)?;
         let leases = place.backend.leases.clone()?;
         let own_ms = self.builder.clock_shared().unix_ms();
-        let now_ms = place.vitals.answer.and_then(|answer| {
-            Some(answer.store_now_ms?.saturating_add(own_ms.saturating_sub(answer.asked_ms)))
-        });
+        let now_ms = place
+            .vitals
+            .answer
+            .and_then(|answer| Some(answer.store_now_ms?.saturating_add(own_ms.saturating_sub(answer.asked_ms))));
         let answer = leases.leases(whole).await;
         let rows = self.unanswered(path_of(&pool.name, &whole.region), answer)?;
-        Some(Held {
-            pool: pool.name.clone(),
-            region: whole.region.clone(),
-            rows,
-            now_ms: now_ms.unwrap_or(own_ms),
-        })
+        Some(Held { pool: pool.name.clone(), region: whole.region.clone(), rows, now_ms: now_ms.unwrap_or(own_ms) })
     }
 
     fn tell_room(&mut self, held: &Held, whole: &WorkerPool) {
@@ -148,7 +144,8 @@ impl Doctor<'_> {
             .map(|row| (row.worker, row.instance.clone()))
             .collect();
         for (worker, holder) in others {
-            let told = format!("this config insists on worker id {worker}, and {holder} holds it: here no process starts");
+            let told =
+                format!("this config insists on worker id {worker}, and {holder} holds it: here no process starts");
             self.warn(held.path(), told, "give each machine a worker id of its own, or leave `id` out");
         }
     }
@@ -222,7 +219,10 @@ impl Doctor<'_> {
                 }
             }
             for (worker, holders) in holders.into_iter().filter(|(_, holders)| holders.len() > 1) {
-                told.push((path_of(&pool.name, ""), format!("worker id {worker} is held twice: by {}", holders.join(" and by "))));
+                told.push((
+                    path_of(&pool.name, ""),
+                    format!("worker id {worker} is held twice: by {}", holders.join(" and by ")),
+                ));
             }
         }
         for (path, message) in told {

@@ -196,7 +196,10 @@ impl FileKeys {
                 }
                 if !ring.versions().any(|known| known == *version) {
                     let known: Vec<String> = ring.versions().map(|version| version.to_string()).collect();
-                    return Err(refused(format!("there is no version {version} to revoke (known: {})", known.join(", "))));
+                    return Err(refused(format!(
+                        "there is no version {version} to revoke (known: {})",
+                        known.join(", ")
+                    )));
                 }
                 if !ring.reissues().iter().any(|Reissue { old, .. }| old == version) {
                     let fault = format!("version {version} still owns ids: reissue them under a new version first");

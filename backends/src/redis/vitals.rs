@@ -12,7 +12,9 @@ pub(super) async fn settings(cells: &RedisCells) -> Result<Vec<StoreSetting>, St
     let version = field(&info, "redis_version").unwrap_or("of unknown version");
     let mut told = vec![StoreSetting::new("server", format!("Redis {version}"))];
     if field(&info, "role").is_some_and(|role| role != "master") {
-        told.push(StoreSetting::new("role", "replica").wrong("a replica is not written to", "name the primary in the URL"));
+        told.push(
+            StoreSetting::new("role", "replica").wrong("a replica is not written to", "name the primary in the URL"),
+        );
     }
     for (name, wanted) in WANTED {
         told.push(durability(cells, &mut connection, name, wanted).await?);
@@ -43,7 +45,10 @@ async fn durability(
     } else if name == "maxmemory-policy" {
         setting.wrong("it may evict records, which repeats ids", remedy)
     } else if cells.settings.weak {
-        setting.warn("it can forget what it has confirmed; durability=weak in the URL allows that, for leases only", remedy)
+        setting.warn(
+            "it can forget what it has confirmed; durability=weak in the URL allows that, for leases only",
+            remedy,
+        )
     } else {
         let remedy = format!("{remedy}, or add durability=weak to the URL to keep only leases there");
         setting.wrong("it can forget what it has confirmed", remedy)

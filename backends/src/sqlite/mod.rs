@@ -93,10 +93,11 @@ impl SqliteStore {
         timeout: Duration,
     ) -> Result<Option<Self>, StoreError> {
         let path = path.into();
+        // Where none can be made, none will be found later either.
+        check_place(&path)?;
         if !path.exists() {
             return Ok(None);
         }
-        check_place(&path)?;
         let identity = Identity::at(&path).map_err(|error| gone(&path).caused_by(error))?;
         // An application's own database stays in the mode it is in.
         let finding = async {
@@ -334,7 +335,9 @@ async fn within<T>(
 fn check_place(path: &Path) -> Result<(), StoreError> {
     if path.to_str().is_none() {
         let shown = path.display();
-        return Err(refused(format!("{shown}: SQLite takes no path that is not UTF-8: rename the folder, or name another")));
+        return Err(refused(format!(
+            "{shown}: SQLite takes no path that is not UTF-8: rename the folder, or name another"
+        )));
     }
     if path.is_dir() {
         return Err(refused(format!("{} is a folder: name a file in it", path.display())));

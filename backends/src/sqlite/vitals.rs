@@ -9,10 +9,10 @@ use super::{check_place, error::Fault, options, schema, within};
 
 /// Makes no file, and leaves the database in the mode it is in.
 pub(super) async fn of(path: &Path, clock: &dyn Clock, timeout: Duration) -> Result<Vitals, StoreError> {
+    check_place(path)?;
     if !path.exists() {
         return Ok(Vitals::of(false));
     }
-    check_place(path)?;
     let asking = async {
         let mut conn = options(path).connect().await.map_err(|error| Fault::from(error).at(path))?;
         read(&mut conn, path, clock).await.map_err(|fault| fault.at(path))

@@ -75,7 +75,11 @@ fn use_all(folder: &Folder) -> Ran {
 fn is_well(folder: &Folder) -> Vec<Value> {
     let fresh = findings(folder, 0);
     assert_eq!(severity(&fresh, "stores.main", "nothing of Mintage is there yet"), "ok");
-    assert_eq!(severity(&findings(folder, 0), "stores.main", "nothing of Mintage is there yet"), "ok", "looking made it");
+    assert_eq!(
+        severity(&findings(folder, 0), "stores.main", "nothing of Mintage is there yet"),
+        "ok",
+        "looking made it"
+    );
     folder.run(&["store", "init"]).expect(0);
     use_all(folder);
     let told = findings(folder, 0);
@@ -289,7 +293,10 @@ mod postgres {
         let config = format!("{CONFIG}url = \"{url}\"\n");
         folder.write("mintage.toml", config.replace("pool = \"main\" }", "pool = \"main\", id = 7 }"));
         let told = findings(&folder, 0);
-        assert_eq!(severity(&told, "workers.main eu", "insists on worker id 7, and elsewhere/0123abcd holds it"), "warning");
+        assert_eq!(
+            severity(&told, "workers.main eu", "insists on worker id 7, and elsewhere/0123abcd holds it"),
+            "warning"
+        );
     }
 
     #[test]

@@ -204,7 +204,10 @@ fn the_numbers_of_a_series_are_read() {
     let folder = Folder::with(&SHIPPED.replace("[workers.main]", &format!("{series}\n[workers.main]")));
     let first = folder.run(&["new", "invoices"]).expect(0).out.trim().to_owned();
     let told = folder.run(&["inspect", &first]).expect(0);
-    assert!(told.out.contains("is  number 1 of series invoices, period ") && told.out.contains("handed out"), "{told:?}");
+    assert!(
+        told.out.contains("is  number 1 of series invoices, period ") && told.out.contains("handed out"),
+        "{told:?}"
+    );
     let json = folder.run(&["inspect", &first, "-o", "json"]).expect(0).json();
     assert_eq!((&json[0]["scheme"], &json[0]["entity"]), (&"series".into(), &"invoices".into()), "{json}");
     assert_eq!((&json[0]["series"][0]["number"], &json[0]["series"][0]["next"]), (&"1".into(), &"2".into()), "{json}");

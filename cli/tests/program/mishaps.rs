@@ -119,20 +119,23 @@ fn open_to_all(folder: &Folder) {
 #[test]
 fn counters_in_a_store_that_cannot_be_asked() {
     let down = SHIPPED.replace("default = \"sqlite:mintage.db\"", "default = \"postgres://me@127.0.0.1:1/ids\"");
-    let folder = Folder::with(&format!("{down}\n[stores.other]\nurl = \"sqlite:other.db\"\n").replace(
-        "[entities.users]",
-        "[entities.tickets]\nscheme = \"segment\"\nstore = \"other\"\n\n[entities.users]\nstore = \"main\"",
-    )
-    .replace("[entities.documents]", "[entities.documents]\nstore = \"main\"")
-    .replace("[entities.uploads]", "[entities.uploads]\nstore = \"main\"")
-    .replace("epoch  =", "store = \"main\"\nepoch  =")
-    .replace("prefix  = \"acme_pat_\"", "store = \"main\"\nprefix  = \"acme_pat_\""));
+    let folder = Folder::with(
+        &format!("{down}\n[stores.other]\nurl = \"sqlite:other.db\"\n")
+            .replace(
+                "[entities.users]",
+                "[entities.tickets]\nscheme = \"segment\"\nstore = \"other\"\n\n[entities.users]\nstore = \"main\"",
+            )
+            .replace("[entities.documents]", "[entities.documents]\nstore = \"main\"")
+            .replace("[entities.uploads]", "[entities.uploads]\nstore = \"main\"")
+            .replace("epoch  =", "store = \"main\"\nepoch  =")
+            .replace("prefix  = \"acme_pat_\"", "store = \"main\"\nprefix  = \"acme_pat_\""),
+    );
     for output in ["text", "json", "csv"] {
         let told = folder.run(&["sequences", "list", "-o", output]).expect(3).says("cannot be reached");
         assert!(told.out.contains("tickets") && !told.out.contains("orders"), "{told:?}");
     }
-    folder.run(&["sequences", "raise", "orders", "5", "--dry-run"]).expect(3).says("store main could not be asked");
-    folder.run(&["sequences", "raise", "invoices", "5", "--dry-run"]).expect(3).says("could not be asked");
+    folder.run(&["sequences", "raise", "orders", "5", "--dry-run"]).expect(3).says("store main");
+    folder.run(&["sequences", "raise", "invoices", "5", "--dry-run"]).expect(3).says("cannot be reached");
     folder.run(&["sequences", "raise", "tickets", "5", "--yes"]).expect(0);
 }
 
@@ -167,7 +170,9 @@ fn a_dry_run_promises_only_what_the_real_run_does() {
     unclaimed.iter().for_each(|what| both(what, 2));
     folder.run(&["new", "events"]).expect(0);
     unclaimed.iter().for_each(|what| both(what, 0));
-    for what in ["revoke main 256", "release main 256", "release main 700", "revoke main 5 --region xx", "revoke other 5"] {
+    for what in
+        ["revoke main 256", "release main 256", "release main 700", "revoke main 5 --region xx", "revoke other 5"]
+    {
         both(what, 2);
     }
 }
@@ -187,4 +192,55 @@ fn keys_that_are_not_there() {
         assert!(!told.err.contains("keys new"), "{told:?}");
     }
     Folder::shipped().run(&["keys", "show"]).expect(2).says("mintage keys new");
+}
+
+/// 2 where the config has to change, 3 where the store has to be reached or mended, whatever is asked.
+#[test]
+fn an_unusable_store_ends_every_command_in_the_same_way() {
+    let config = |url: &str| {
+        format!(
+            "version = 1\n[entities.orders]\nscheme = \"segment\"\n[entities.keys]\nscheme = \"bearer\"\nprefix = \"acme_pat_\"\n\
+             [entities.events]\nscheme = \"snowflake\"\nepoch = \"2026-01-01T00:00:00Z\"\n\
+             layout = {{ time = 41, worker = 10, sequence = 12 }}\nworker = {{ pool = \"main\" }}\n\
+             [series.receipts]\nformat = \"RE-{{n:06}}\"\n[workers.main]\n[stores.main]\nurl = \"{url}\"\n"
+        )
+    };
+    let folder = Folder::empty();
+    folder.write("a-file", "");
+    folder.write("garbage.db", "this is no database");
+    folder.write("bad/state.json", "this is no state");
+    folder.write("a-folder/empty", "");
+    for (url, code) in [
+        ("sqlite:none/ids.db", 2),
+        ("sqlite:a-file/ids.db", 2),
+        ("sqlite:a-folder", 2),
+        ("sqlite:garbage.db", 3),
+        ("file:none/ids", 2),
+        ("file:a-file", 2),
+        ("file:bad", 3),
+        ("postgres://me@127.0.0.1:1/ids", 3),
+    ] {
+        folder.write("mintage.toml", config(url));
+        for args in [
+            "new orders",
+            "new receipts",
+            "new events",
+            "sequences list",
+            "sequences raise orders 5 --dry-run",
+            "sequences gaps orders",
+            "tokens list keys",
+            "workers",
+            "workers history main",
+            "workers revoke main 1 --dry-run",
+            "store init",
+            "store bump --dry-run",
+        ] {
+            let told = folder.run(&args.split(' ').collect::<Vec<_>>());
+            assert_eq!(told.code, code, "{url} {args} {told:?}");
+        }
+        let told = folder.run(&["doctor"]).expect(1);
+        assert!(told.out.contains("error    stores.main"), "{url} {told:?}");
+        // Reading an id needs no store, and says what it did without.
+        folder.run(&["inspect", "5"]).expect(0).says("reading without what this store knows");
+    }
 }

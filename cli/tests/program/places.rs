@@ -35,7 +35,8 @@ fn a_variable_that_is_no_text_is_not_taken_for_absent() {
         let told = with_variable(&folder, name, &no_text(), args).expect(2).says("not UTF-8").says(name);
         assert!(told.out.is_empty(), "{told:?}");
     }
-    let ordinal = Folder::with(&SHIPPED.replace("worker = { pool = \"main\" }", "worker = { pool = \"main\", ordinal = true }"));
+    let ordinal =
+        Folder::with(&SHIPPED.replace("worker = { pool = \"main\" }", "worker = { pool = \"main\", ordinal = true }"));
     with_variable(&ordinal, "MINTAGE_ORDINAL", &no_text(), &["new", "events"]).expect(2).says("not UTF-8");
     let password = Folder::with(
         "version = 1\n[entities.users]\nscheme = \"uuidv7\"\n[stores.main]\nurl = \"postgres://me@127.0.0.1:1/ids\"\n\
@@ -121,10 +122,9 @@ fn a_config_from_a_pipe_has_nothing_beside_it() {
     assert!(told.err.contains("lies in no folder") && told.err.contains("mintage.keys"), "{told:?}");
     assert_eq!(fs::read_dir(folder.path("")).unwrap().count(), 0);
     let place = folder.path("ids.db");
-    let whole = SHIPPED.replace("sqlite:mintage.db", &format!("sqlite:{}", place.display())).replace(
-        "file = \"mintage.keys\"",
-        &format!("file = \"{}\"", folder.path("ids.keys").display()),
-    );
+    let whole = SHIPPED
+        .replace("sqlite:mintage.db", &format!("sqlite:{}", place.display()))
+        .replace("file = \"mintage.keys\"", &format!("file = \"{}\"", folder.path("ids.keys").display()));
     assert_eq!(folder.feed(whole.as_bytes(), &["-c", "/dev/stdin", "new", "orders"]).expect(0).numbers(), [1]);
     assert!(place.exists());
 }

@@ -65,9 +65,7 @@ impl<'c> Reader<'c> {
                 let (variable, at) = self.variable(&table)?;
                 let fault = match self.environment.value(variable) {
                     Ok(Some(_)) => None,
-                    Ok(None) => {
-                        Some(format!("the environment variable {variable} is not set: set it to the password"))
-                    }
+                    Ok(None) => Some(format!("the environment variable {variable} is not set: set it to the password")),
                     Err(error) => Some(error.to_string()),
                 };
                 if let Some(fault) = fault {
