@@ -197,6 +197,11 @@ pub(crate) async fn knows_any(formats: &dyn FormatStore, checked: &Checked) -> R
     Ok(false)
 }
 
+/// Whether a store is new in each process, so that its being new says nothing.
+pub(crate) fn always_begins_empty(checked: &Checked, store: &str) -> bool {
+    checked.store(store).is_some_and(|store| store.url_scheme() == "memory")
+}
+
 /// A key file that was there before the store beside it. No refusal: one that was brought to a new store looks the same.
 pub(crate) fn older_than_store(key: &str, store: &str) -> String {
     format!(

@@ -318,8 +318,8 @@ impl Registry {
         Ok(Series::new(Arc::clone(desk), Arc::clone(&self.core)))
     }
 
-    /// What an owner should hear once: that a key file was made, that others can read it, or that worker ids
-    /// come from a reserve. Programs print these.
+    /// What an owner should hear once: that a key file was made, that others can read it, that it is older than the store beside
+    /// it, or that worker ids come from a reserve. Programs print these.
     pub fn notices(&self) -> &[String] {
         self.core.parts.as_ref().map_or(&[], |parts| &parts.notices)
     }

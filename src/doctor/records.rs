@@ -136,6 +136,7 @@ impl Doctor<'_> {
             Err(error) => return self.failed(path, &error),
         };
         if let KeyPlace::File(file) = &key.place
+            && !self.builder.key_sources().contains_key(&key.name)
             && FileKeys::new(file.clone()).others_may_read()
         {
             let told = format!("{} can be read by others on this machine", file.display());
@@ -170,7 +171,7 @@ impl Doctor<'_> {
         let is_recorded = recorded.iter().any(|(known, record)| known.as_str() == store && record.is_some());
         let in_a_file = matches!(key.place, KeyPlace::File(_)) && !self.builder.key_sources().contains_key(&key.name);
         let was_asked = self.places.get(store).is_some_and(|place| place.vitals.is_made.is_some());
-        if is_recorded || !in_a_file || !was_asked {
+        if is_recorded || !in_a_file || !was_asked || publish::always_begins_empty(&self.checked, store) {
             return;
         }
         let formats = self.formats(store);

@@ -452,12 +452,13 @@ mod tests {
         let one = "1 = AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=";
         let two = "2 = ICEiIyQlJicoKSorLC0uLzAxMjM0NTY3ODk6Ozw9Pj8=";
         let keys = EnvKeys::new("MINTAGE_KEYS");
+        let set_to = |text: String| keys.read_in(&Environment::of([("MINTAGE_KEYS", text)]));
         for text in [format!("{one}\n{two}\n"), format!("{one}; {two}")] {
-            assert_eq!(keys.parse(Some(text)).unwrap().versions().collect::<Vec<_>>(), [1, 2]);
+            assert_eq!(set_to(text).unwrap().versions().collect::<Vec<_>>(), [1, 2]);
         }
-        let told = keys.parse(None).unwrap_err().to_string();
+        let told = keys.read_in(&Environment::default()).unwrap_err().to_string();
         assert!(told.starts_with("the variable MINTAGE_KEYS: no keys here"), "{told}");
-        assert!(matches!(keys.parse(Some(String::new())), Err(KeyError::Missing { .. })));
+        assert!(matches!(set_to(String::new()), Err(KeyError::Missing { .. })));
     }
 
     #[test]

@@ -226,7 +226,8 @@ impl Assembly<'_> {
                 let fresh = publish::fresh_starts(ring, recorded).cloned().collect::<Vec<KeyStart>>();
                 self.starts_lie_ahead(&store, &name, &fresh).await?;
             }
-            if recorded.is_none() && self.rings.was_found(&name) {
+            if recorded.is_none() && self.rings.was_found(&name) && !publish::always_begins_empty(self.checked, &store)
+            {
                 let formats = self.formats(&store).await?;
                 let known = publish::knows_any(&*formats, self.checked).await;
                 if !known.map_err(|source| store_error(&store, source))? {
