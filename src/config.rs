@@ -32,7 +32,7 @@ mod shape;
 mod tree;
 mod words;
 
-pub use environment::Environment;
+pub use environment::{Environment, NoText};
 pub use model::{
     Checked, ClockLimits, EntityConfig, KeyConfig, KeyPlace, LeaseTimes, OnLeaseLost, PasswordPlace, PoolConfig,
     SeriesConfig, StoreConfig, TokensConfig,
@@ -65,6 +65,8 @@ const SHIPPED: &str = include_str!("../mintage.toml");
 pub struct Config {
     file: String,
     folder: PathBuf,
+    /// It came from a pipe or a device: nothing lies beside it.
+    is_placeless: bool,
     table: tree::Table,
     unreadable: Vec<Problem>,
 }
@@ -78,6 +80,9 @@ impl Config {
         let path = path.as_ref();
         let file = path.display().to_string();
         let bytes = read_at_most(path, FILE_BYTES_MAX + 1).map_err(|error| match error.kind() {
+            std::io::ErrorKind::NotFound if path.is_symlink() => {
+                ConfigErrors::whole(&file, "it is a link to a file that is not there: mend the link, or name another file")
+            }
             std::io::ErrorKind::NotFound => ConfigErrors::whole(
                 &file,
                 "there is no such file: name the one to read, or begin with a copy of the mintage.toml that comes with Mintage",
@@ -92,7 +97,13 @@ impl Config {
             let line = good.iter().filter(|byte| **byte == b'\n').count() + 1;
             ConfigErrors::whole(&file, format!("not UTF-8 in line {line}: save it as UTF-8"))
         })?;
-        Self::parse(&text, file)
+        let mut config = Self::parse(&text, file.as_str())?;
+        config.is_placeless = is_placeless(path);
+        if !config.is_placeless {
+            config.folder = real_folder(path)
+                .map_err(|error| ConfigErrors::whole(&file, format!("the folder it is in cannot be told: {error}")))?;
+        }
+        Ok(config)
     }
 
     /// Reads a text; `file` is what messages call it, and its folder is where relative paths start.
@@ -107,7 +118,10 @@ impl Config {
         // A byte order mark is no character of the first line.
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         match tree::read(text) {
-            Ok((table, unreadable)) => Ok(Self { folder: folder_of(&file), file, table, unreadable }),
+            Ok((table, unreadable)) => {
+                let folder = folder_of(Path::new(&file));
+                Ok(Self { folder, file, is_placeless: false, table, unreadable })
+            }
             Err(faults) => {
                 let warnings = Problems::new(&file, Vec::new());
                 Err(ConfigErrors::new(Problems::new(&file, faults), warnings))
@@ -133,8 +147,8 @@ impl Config {
         &self.folder
     }
 
-    /// The settings as written, in the order of the file. Whole numbers that TOML cannot hold are missing here; `check`
-    /// tells them.
+    /// The settings as written, in the order of the file. In place of whole numbers that TOML cannot hold stand the
+    /// nearest that it can; `check` tells them.
     pub fn settings(&self) -> &[(String, Setting)] {
         &self.table
     }
@@ -154,8 +168,19 @@ fn read_at_most(path: &Path, bytes_max: usize) -> std::io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-fn folder_of(file: &str) -> PathBuf {
-    match Path::new(file).parent() {
+/// The folder of the file itself, whichever links lead to it: one config must not have a store beside each of its names.
+fn real_folder(path: &Path) -> std::io::Result<PathBuf> {
+    if path.is_symlink() { Ok(folder_of(&std::fs::canonicalize(path)?)) } else { Ok(folder_of(path)) }
+}
+
+/// Whether a config came from a pipe or a device, as `/dev/stdin` or the shell's `<(…)`.
+fn is_placeless(path: &Path) -> bool {
+    let is_file = std::fs::metadata(path).is_ok_and(|file| file.is_file());
+    !is_file || ["/dev", "/proc"].iter().any(|folder| path.starts_with(folder))
+}
+
+fn folder_of(file: &Path) -> PathBuf {
+    match file.parent() {
         Some(folder) if folder != Path::new("") => folder.to_owned(),
         _ => PathBuf::from("."),
     }

@@ -4,7 +4,7 @@
 //! that are printed: the entities of the config first, then what the world publishes. A time is never invented for an id
 //! that carries none.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, fmt};
 
 use mintage_core::{Anatomy, AnyId, AnyScheme, Grant, ParseError, Role};
 use mintage_schemes::{
@@ -13,7 +13,7 @@ use mintage_schemes::{
 };
 use serde_json::{Map, Value, json};
 
-use crate::{public::PublicForm, time};
+use crate::{public::PublicForm, series::SeriesNumber, time};
 
 /// How far ahead of our clock an id's time may be before it counts as the future: clocks of a fleet differ by less.
 const SKEW_MS: i64 = 5 * 60 * 1000;
@@ -41,8 +41,36 @@ pub struct Inspection {
     pub candidates: Vec<Candidate>,
     /// Why it is not an id of each entity or scheme, for people to read, the nearest miss first.
     pub refusals: Vec<(String, String)>,
+    /// The series of the config of which it is a number.
+    pub series: Vec<SeriesReading>,
+    /// The entities of which it would be a public number, were its check digit right: a digit is mistyped.
+    pub mistyped: Vec<String>,
     /// The entity of which it is, or holds, a bearer token. Then `input` is not the text, for that is a secret.
     pub secret_of: Option<String>,
+}
+
+/// A text as a number of a series.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct SeriesReading {
+    /// The series.
+    pub series: String,
+    /// Its number.
+    pub number: SeriesNumber,
+    /// The next number of that period, if its store was asked.
+    pub next: Option<u64>,
+}
+
+impl fmt::Display for SeriesReading {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (n, period) = (self.number.n(), self.number.period());
+        write!(f, "number {n} of series {}, period {period}", self.series)?;
+        match self.next {
+            Some(next) if n < next => f.write_str(", handed out"),
+            Some(next) => write!(f, ", not handed out yet: the period stands at {next}"),
+            None => Ok(()),
+        }
+    }
 }
 
 /// One reading.
@@ -76,8 +104,7 @@ impl Inspector {
     /// Reads a text in every way it can be read.
     pub fn inspect(&self, text: &str) -> Inspection {
         let input = text.trim().to_owned();
-        let mut inspection =
-            Inspection { input: input.clone(), candidates: Vec::new(), refusals: Vec::new(), secret_of: None };
+        let mut inspection = Inspection::of(input.clone());
         if input.len() > TEXT_LEN_MAX {
             let error = ParseError::Length { found: input.len(), expected: TEXT_LEN_MAX };
             inspection.refusals.push(("id".to_owned(), error.to_string()));
@@ -168,12 +195,17 @@ impl Inspector {
 impl Inspection {
     /// A bearer token of `entity`: of the text nothing but its prefix is kept.
     pub(crate) fn secret(entity: &str, prefix: &str) -> Self {
-        Self {
-            input: format!("{prefix}…"),
-            candidates: Vec::new(),
-            refusals: Vec::new(),
-            secret_of: Some(entity.to_owned()),
-        }
+        Self { secret_of: Some(entity.to_owned()), ..Self::of(format!("{prefix}…")) }
+    }
+
+    fn of(input: String) -> Self {
+        let (candidates, refusals, series, mistyped) = Default::default();
+        Self { input, candidates, refusals, series, mistyped, secret_of: None }
+    }
+
+    /// Whether it is an id of nothing known, nor a number of a series, nor a secret.
+    pub fn is_nothing(&self) -> bool {
+        self.candidates.is_empty() && self.series.is_empty() && self.secret_of.is_none()
     }
 
     /// Adds a reading that was opened with a key: nothing else is as certain.
@@ -227,10 +259,28 @@ impl Inspection {
         );
         if let Some(entity) = &self.secret_of {
             whole.insert("bearer_token_of".to_owned(), json!(entity));
-        } else if self.candidates.is_empty() {
+        } else if self.is_nothing() {
             let why: Map<String, Value> =
                 self.refusals.iter().map(|(scheme, why)| (scheme.clone(), json!(why))).collect();
             whole.insert("refusals".to_owned(), Value::Object(why));
+        }
+        if let (true, Some(first)) = (self.candidates.is_empty(), self.series.first()) {
+            whole.insert("scheme".to_owned(), json!("series"));
+            whole.insert("entity".to_owned(), json!(first.series));
+        }
+        if !self.series.is_empty() {
+            let read = self.series.iter().map(|reading| {
+                json!({
+                    "series": reading.series,
+                    "period": reading.number.period().to_string(),
+                    "number": reading.number.n().to_string(),
+                    "next": reading.next.map(|next| next.to_string()),
+                })
+            });
+            whole.insert("series".to_owned(), read.collect());
+        }
+        if !self.mistyped.is_empty() {
+            whole.insert("mistyped".to_owned(), json!(self.mistyped));
         }
         Value::Object(whole)
     }

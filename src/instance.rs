@@ -24,12 +24,13 @@ pub(crate) fn name() -> String {
 /// There is none, in words. Never 0 instead: two replicas without a number would both be the first.
 pub(crate) fn ordinal(environment: &Environment) -> Result<u32, String> {
     let number = |text: &str| parse_decimal(text, u32::BITS).ok().and_then(|number| u32::try_from(number).ok());
-    if let Some(text) = environment.value(Environment::ORDINAL) {
+    let value = |name: &str| environment.value(name).map_err(|error| error.to_string());
+    if let Some(text) = value(Environment::ORDINAL)? {
         return number(text).ok_or_else(|| {
             format!("{} is {text:?}: set it to the number of this replica, such as 0", Environment::ORDINAL)
         });
     }
-    let host = environment.value("HOSTNAME").map_or_else(host, str::to_owned);
+    let host = value("HOSTNAME")?.map_or_else(host, str::to_owned);
     let name = host.split('.').next().unwrap_or_default();
     let digits = name.rsplit_once('-').map(|(_, digits)| digits);
     digits.and_then(number).ok_or_else(|| {

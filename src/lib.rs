@@ -5,6 +5,7 @@ mod builtin;
 #[doc = include_str!("../docs/columns.md")]
 pub mod columns;
 pub mod config;
+mod doctor;
 mod gapless;
 mod id;
 mod inspect;
@@ -31,11 +32,12 @@ mod witness;
 
 pub use builtin::Builtins;
 pub use config::{Config, ConfigErrors, Environment};
+pub use doctor::{Finding, Severity};
 pub use gapless::GaplessError;
 #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
 pub use gapless::{GaplessDatabase, Transaction};
 pub use id::{Entity, Id, Kind, kind, raw};
-pub use inspect::{Candidate, Inspection, Inspector, role_name};
+pub use inspect::{Candidate, Inspection, Inspector, SeriesReading, role_name};
 pub use keeper::LeaseHealth;
 #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
 pub use mintage_backends::{Gaps, NumberColumn};

@@ -87,7 +87,7 @@ impl Operator<'_> {
         let pool = self.pool(pool)?;
         let Some(leases) = self.leases(&pool.store).await? else { return Ok(Vec::new()) };
         let mut rows = Vec::new();
-        for whole in self.regions_of(pool) {
+        for whole in self.checked.regions_of(pool) {
             let of_region = leases.leases(&whole).await.map_err(|source| store_error(&pool.store, source))?;
             rows.extend(of_region.into_iter().map(|row| (whole.region.clone(), row)));
         }
@@ -102,7 +102,7 @@ impl Operator<'_> {
         let pool = self.pool(pool)?;
         let Some(leases) = self.leases(&pool.store).await? else { return Ok(Vec::new()) };
         let mut grants = Vec::new();
-        for whole in self.regions_of(pool) {
+        for whole in self.checked.regions_of(pool) {
             let of_region = leases.history(&whole, at_ms).await.map_err(|source| store_error(&pool.store, source))?;
             grants.extend(of_region.into_iter().map(|grant| (whole.region.clone(), grant)));
         }
@@ -117,6 +117,27 @@ impl Operator<'_> {
         let (pool, whole) = self.one_region(pool, region)?;
         let leases = self.leases_there(&pool.store).await?;
         leases.revoke(&whole, worker).await.map_err(|source| store_error(&pool.store, source))
+    }
+
+    /// Whether [`revoke`](Self::revoke) and [`release`](Self::release) have something to change: for a person who is about to say
+    /// yes.
+    ///
+    /// # Errors
+    /// As [`revoke`](Self::revoke).
+    pub async fn may_change(&self, pool: &str, region: Option<&str>, worker: u32) -> Result<(), BuildError> {
+        let (pool, whole) = self.one_region(pool, region)?;
+        let leases = self.leases_there(&pool.store).await?;
+        let failed = |source| store_error(&pool.store, source);
+        let rows = leases.leases(&whole).await.map_err(failed)?;
+        let message = if rows.is_empty() {
+            format!("nobody has claimed a worker id of pool {} yet, and the first claim makes it", pool.name)
+        } else if !whole.block.contains(&worker) && rows.iter().all(|row| row.worker != worker) {
+            let (start, end) = (whole.block.start, whole.block.end);
+            format!("pool {} has no worker id {worker}: it has {start}..{end}", pool.name)
+        } else {
+            return Ok(());
+        };
+        Err(failed(StoreError::new(StoreErrorKind::Refused, message)))
     }
 
     /// Takes a worker id from its holder and lifts a bar. Its next window begins where the last one ends.
@@ -148,7 +169,7 @@ impl Operator<'_> {
         let leases = self.leases_there(store).await?;
         let mut found = Vec::new();
         for pool in self.checked.pools.iter().filter(|pool| pool.store == store) {
-            for whole in self.regions_of(pool) {
+            for whole in self.checked.regions_of(pool) {
                 let rows = leases.leases(&whole).await.map_err(|source| store_error(store, source))?;
                 if !rows.is_empty() {
                     found.push((whole.name, whole.region, rows.len()));
@@ -196,22 +217,9 @@ impl Operator<'_> {
         self.checked.store(name).map(|_| ()).ok_or_else(|| no_name("store", name, known))
     }
 
-    /// The pool in each region of the config, its own first; without regions, as it is.
-    fn regions_of(&self, pool: &PoolConfig) -> Vec<WorkerPool> {
-        let in_region = |region: &str| {
-            let block = self.checked.regions.get(region).unwrap_or(&pool.block);
-            let mut whole = WorkerPool::new(pool.name.clone(), block.clone());
-            whole.region = region.to_owned();
-            whole
-        };
-        let Some(own) = pool.region.as_deref() else { return vec![in_region("")] };
-        let others = self.checked.regions.keys().map(String::as_str).filter(|region| *region != own);
-        std::iter::once(own).chain(others).map(in_region).collect()
-    }
-
     fn one_region(&self, pool: &str, region: Option<&str>) -> Result<(&PoolConfig, WorkerPool), BuildError> {
         let pool = self.pool(pool)?;
-        let mut regions = self.regions_of(pool);
+        let mut regions = self.checked.regions_of(pool);
         let wanted = region.or(pool.region.as_deref()).unwrap_or_default().to_owned();
         let at = regions.iter().position(|whole| whole.region == wanted);
         match at {

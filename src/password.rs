@@ -16,8 +16,9 @@ const LEN_MAX: usize = 4_096;
 pub(crate) fn read(place: &PasswordPlace, environment: &Environment) -> Result<Secret, StoreError> {
     match place {
         PasswordPlace::Variable(name) => match environment.value(name) {
-            Some(password) => Ok(Secret::new(password)),
-            None => Err(refused(format!("the environment variable {name} is not set: set it to the password"))),
+            Err(error) => Err(refused(error.to_string())),
+            Ok(Some(password)) => Ok(Secret::new(password)),
+            Ok(None) => Err(refused(format!("the environment variable {name} is not set: set it to the password"))),
         },
         PasswordPlace::File(path) => in_file(path),
     }

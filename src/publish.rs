@@ -1,20 +1,26 @@
 //! From the config's keys to each entity's codec, and the records in the store that keep both from changing silently.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
-use mintage_core::{Format, StoreError, StoreErrorKind};
+use mintage_core::{Format, FormatStore, StoreError, StoreErrorKind};
 
 use crate::{
     config::{Checked, EntityConfig, Environment, KeyConfig, KeyPlace},
     public::{
         Codec, EnvKeys, FileKeys, FormError, KeyError, KeySource, KeyStart, Keyring, MASTER_LEN, PublicForm, StartAt,
     },
+    series,
 };
 
 /// The key rings that a registry has loaded, by their names in the config.
 #[derive(Default)]
 pub(crate) struct Rings {
     rings: BTreeMap<String, Keyring>,
+    /// Those whose file was there before.
+    found: BTreeSet<String>,
     notices: Vec<String>,
 }
 
@@ -29,9 +35,7 @@ impl Rings {
     ) -> Result<(), KeyError> {
         let ring = match (source, &key.place) {
             (Some(source), _) => source.load().await?,
-            (None, KeyPlace::Variable(name)) => {
-                EnvKeys::new(name.clone()).parse(environment.value(name).map(str::to_owned))?
-            }
+            (None, KeyPlace::Variable(name)) => EnvKeys::new(name.clone()).read_in(environment)?,
             (None, KeyPlace::File(path)) => {
                 let file = FileKeys::new(path.clone());
                 let (ring, made) = file.read_or_make(recorded)?;
@@ -40,9 +44,12 @@ impl Rings {
                         "made {}, the key of every public id: keep a copy in a safe place; without it no public id can be read again",
                         path.display()
                     ));
-                } else if file.others_may_read() {
-                    self.notices
-                        .push(format!("{} can be read by others on this machine: chmod 600 it", path.display()));
+                } else {
+                    self.found.insert(key.name.clone());
+                    if file.others_may_read() {
+                        self.notices
+                            .push(format!("{} can be read by others on this machine: chmod 600 it", path.display()));
+                    }
                 }
                 ring
             }
@@ -62,9 +69,7 @@ impl Rings {
             let ring = match (sources.get(&key.name), &key.place) {
                 (Some(source), _) => source.load().await,
                 (None, KeyPlace::File(path)) => FileKeys::new(path.clone()).read(),
-                (None, KeyPlace::Variable(name)) => {
-                    EnvKeys::new(name.clone()).parse(environment.value(name).map(str::to_owned))
-                }
+                (None, KeyPlace::Variable(name)) => EnvKeys::new(name.clone()).read_in(environment),
             };
             if let Ok(ring) = ring {
                 found.rings.insert(key.name.clone(), ring);
@@ -94,6 +99,11 @@ impl Rings {
 
     pub(crate) fn ring(&self, name: &str) -> Option<&Keyring> {
         self.rings.get(name)
+    }
+
+    /// Whether its keys are in a file that was there before this process.
+    pub(crate) fn was_found(&self, name: &str) -> bool {
+        self.found.contains(name)
     }
 
     pub(crate) fn into_notices(self) -> Vec<String> {
@@ -172,6 +182,37 @@ pub(crate) fn record(key: &str, ring: &Keyring, recorded: Option<&Format>) -> Re
     }
     Ok(format)
 }
+
+/// Whether a store has a record of any entity, token or series of a config: then it was in use before.
+///
+/// # Errors
+/// Those of the store.
+pub(crate) async fn knows_any(formats: &dyn FormatStore, checked: &Checked) -> Result<bool, StoreError> {
+    let series = checked.series.iter().map(|series| series::record_name(&series.name));
+    for name in checked.entity_names().cloned().chain(series) {
+        if formats.pinned(&name).await?.is_some() {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Whether a store is new in each process, so that its being new says nothing.
+pub(crate) fn always_begins_empty(checked: &Checked, store: &str) -> bool {
+    checked.store(store).is_some_and(|store| store.url_scheme() == "memory")
+}
+
+/// A key file that was there before the store beside it. No refusal: one that was brought to a new store looks the same.
+pub(crate) fn older_than_store(key: &str, store: &str) -> String {
+    format!(
+        "the key file of keys.{key} is older than store {store}, which has never seen an id: if that store was deleted or \
+         replaced, its numbers begin again and repeat those given out"
+    )
+}
+
+/// What to do about it, as a sentence.
+pub(crate) const OLDER_THAN_STORE: &str =
+    "If so, stop and restore the store before anything is minted; if it is new, all is well";
 
 /// Starts that no process has recorded yet.
 pub(crate) fn fresh_starts<'r>(ring: &'r Keyring, recorded: &'r Format) -> impl Iterator<Item = &'r KeyStart> {

@@ -33,6 +33,15 @@ pub(crate) async fn settle(formats: &dyn FormatStore, regions: &Regions) -> Resu
     outcome
 }
 
+/// Compares the map with the recorded one and records nothing. `false` where none is recorded.
+///
+/// # Errors
+/// As [`settle`].
+pub(crate) async fn compare(formats: &dyn FormatStore, regions: &Regions) -> Result<bool, StoreError> {
+    let recorded = formats.pinned(RECORD).await?;
+    grown(regions, recorded.as_ref()).map(|_| recorded.is_some())
+}
+
 /// The recorded map together with the configured one.
 fn grown(regions: &Regions, recorded: Option<&Format>) -> Result<Format, StoreError> {
     let mut map = Format::of("regions");

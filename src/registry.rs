@@ -164,6 +164,12 @@ pub enum BuildError {
         /// Those there are.
         known: String,
     },
+    /// A column with the ids of an entity is written wrongly.
+    #[error("{why}")]
+    Column {
+        /// What to write.
+        why: String,
+    },
     /// An entity was asked for that the config does not have.
     #[error("no entity {name:?} (known: {known})")]
     NoEntity {
@@ -312,8 +318,8 @@ impl Registry {
         Ok(Series::new(Arc::clone(desk), Arc::clone(&self.core)))
     }
 
-    /// What an owner should hear once: that a key file was made, that others can read it, or that worker ids
-    /// come from a reserve. Programs print these.
+    /// What an owner should hear once: that a key file was made, that others can read it, that it is older than the store beside
+    /// it, or that worker ids come from a reserve. Programs print these.
     pub fn notices(&self) -> &[String] {
         self.core.parts.as_ref().map_or(&[], |parts| &parts.notices)
     }

@@ -3,7 +3,11 @@
 //!
 //! The invariant: a counter is moved up or left alone. Looking makes no store.
 
-use std::{collections::BTreeMap, path::Path, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::Path,
+    time::Duration,
+};
 
 use mintage_backends::{Gaps, NumberColumn};
 use mintage_core::{
@@ -27,6 +31,8 @@ pub struct Sequences {
     checked: Checked,
     backends: BTreeMap<String, Backend>,
     troubles: Vec<BuildError>,
+    /// The stores that could not be asked.
+    unknown: BTreeSet<String>,
 }
 
 /// One counter.
@@ -99,6 +105,12 @@ pub enum SequenceError {
         /// The stores.
         stores: String,
     },
+    /// Its store could not be asked: [`Sequences::troubles`] says why.
+    #[error("store {store} could not be asked, so nothing is known of its sequences")]
+    Unasked {
+        /// The store.
+        store: String,
+    },
     /// A store said no.
     #[error(transparent)]
     Build(#[from] BuildError),
@@ -131,7 +143,8 @@ impl RegistryBuilder {
     /// [`BuildError::Config`]. A store that cannot be opened is passed over and reported by [`Sequences::troubles`].
     pub async fn sequences(self, config: &Config) -> Result<Sequences, BuildError> {
         let checked = self.check(config)?;
-        let mut found = Sequences { builder: self, checked, backends: BTreeMap::new(), troubles: Vec::new() };
+        let (backends, unknown) = (BTreeMap::new(), BTreeSet::new());
+        let mut found = Sequences { builder: self, checked, backends, troubles: Vec::new(), unknown };
         let stores: Vec<String> = found.checked.stores.iter().map(|store| store.name.clone()).collect();
         for store in stores {
             match found.builder.open_existing(&found.checked, &store).await {
@@ -139,7 +152,10 @@ impl RegistryBuilder {
                     found.backends.insert(store, backend);
                 }
                 Ok(None) => {}
-                Err(error) => found.troubles.push(error),
+                Err(error) => {
+                    found.troubles.push(error);
+                    found.unknown.insert(store);
+                }
             }
         }
         Ok(found)
@@ -162,7 +178,7 @@ impl RegistryBuilder {
         };
         let (variable, names) =
             rest.split_once('#').ok_or_else(|| place("write env:VARIABLE#TABLE.COLUMN".to_owned()))?;
-        let url = self.environment_shared().value(variable);
+        let url = self.environment_shared().value(variable).map_err(|error| place(error.to_string()))?;
         let url = url.ok_or_else(|| place(format!("the environment variable {variable} is not set")))?;
         NumberColumn::parse(&format!("{url}#{names}"), folder).map_err(place)
     }
@@ -184,7 +200,8 @@ impl Sequences {
         &self.builder
     }
 
-    /// Every counter: those of the config's entities, used or not, and what else is in its stores. By store and name.
+    /// Every counter: those of the config's entities, used or not, and what else is in its stores. By store and name. What is in
+    /// a store that could not be asked is not known, and is left out.
     ///
     /// # Errors
     /// [`BuildError::Store`].
@@ -198,7 +215,7 @@ impl Sequences {
         }
         for entity in &self.checked.entities {
             if let Some(sequence) = &entity.needs.sequence {
-                for store in entity.range_stores() {
+                for store in entity.range_stores().into_iter().filter(|store| !self.unknown.contains(*store)) {
                     let key = (store.to_owned(), sequence.name.clone());
                     found.entry(key).or_insert_with(|| unused(store, entity, sequence));
                 }
@@ -215,6 +232,7 @@ impl Sequences {
         let all = self.list().await?;
         let mut places = self.named(name, store)?.into_iter();
         if let Some((at, sequence, owner)) = places.next() {
+            self.was_asked(&at)?;
             let known = all.iter().find(|one| one.store == at && one.name == sequence.name).cloned();
             return Ok(known.unwrap_or(SequenceState {
                 store: at,
@@ -233,12 +251,46 @@ impl Sequences {
                 Err(SequenceError::Ambiguous { name: name.to_owned(), stores: stores.collect::<Vec<_>>().join(", ") })
             }
             (None, _) => {
+                // It may be in the one that was not asked.
+                let unknown = self.unknown.iter().find(|unknown| store.is_none_or(|store| store == unknown.as_str()));
+                unknown.map_or(Ok(()), |unknown| self.was_asked(unknown))?;
                 let entities = self.checked.entities.iter().filter(|entity| entity.needs.sequence.is_some());
                 let known = entities.map(|entity| &entity.name).chain(self.checked.series.iter().map(|one| &one.name));
                 let known = known.map(String::as_str).collect::<Vec<_>>().join(", ");
                 Err(SequenceError::Unknown { name: name.to_owned(), known })
             }
         }
+    }
+
+    fn was_asked(&self, store: &str) -> Result<(), SequenceError> {
+        match self.unknown.contains(store) {
+            true => Err(SequenceError::Unasked { store: store.to_owned() }),
+            false => Ok(()),
+        }
+    }
+
+    /// Whether [`raise`](Self::raise) would be refused for its number alone.
+    ///
+    /// # Errors
+    /// [`BuildError::Store`]: `Refused` above 2^63.
+    pub fn may_raise(&self, which: &SequenceState, floor: u64) -> Result<(), BuildError> {
+        if floor <= RANGE_END {
+            return Ok(());
+        }
+        let message = format!("sequence {}: {floor} is above 9223372036854775807", which.name);
+        let source = StoreError::new(StoreErrorKind::Refused, message);
+        Err(BuildError::Store { store: which.store.clone(), source })
+    }
+
+    /// Whether a counter gives no number until it is raised, because its store may have forgotten ranges.
+    ///
+    /// # Errors
+    /// [`BuildError::Store`].
+    pub async fn is_stopped(&self, which: &SequenceState) -> Result<bool, BuildError> {
+        let (factory, address) = self.builder.store_at(&self.checked, &which.store)?;
+        let vitals = factory.vitals(&address).await;
+        let vitals = vitals.map_err(|source| BuildError::Store { store: which.store.clone(), source })?;
+        Ok(vitals.stopped_sequences.contains(&which.name))
     }
 
     /// Moves a counter up, so that the next number is `floor` at least; makes it there where it was never used. Never lowers it.
@@ -251,16 +303,13 @@ impl Sequences {
     pub async fn raise(&mut self, which: &SequenceState, floor: u64) -> Result<SequenceState, BuildError> {
         let store = &which.store;
         let failed = |source| BuildError::Store { store: store.clone(), source };
+        self.may_raise(which, floor)?;
         if !self.backends.contains_key(store) {
             let backend = self.builder.open_store(&self.checked, store).await?;
             self.backends.insert(store.clone(), backend);
         }
         let backend = self.backends.get(store).cloned().unwrap_or_default();
         let ranges = backend.ranges.ok_or_else(|| failed(keeps_no_ranges()))?;
-        if floor > RANGE_END {
-            let message = format!("sequence {}: {floor} is above 9223372036854775807", which.name);
-            return Err(failed(StoreError::new(StoreErrorKind::Refused, message)));
-        }
         // Made where it is to stand, so that nobody gets a number from below in between.
         let first = floor.max(which.start.unwrap_or_default()).min(RANGE_END - 1);
         let sequence = Sequence::new(which.name.clone(), first);

@@ -10,8 +10,10 @@ use mintage_core::{AnyId, Clock, Grant, StoreError, WorkerPool, plugin::Backend}
 use crate::{
     BuildError, Candidate, Config, Inspection, Inspector, RegistryBuilder,
     config::{Checked, EntityConfig},
-    public::{Codec, PublicIdCodec},
+    inspect::SeriesReading,
+    public::{Codec, Malformed, PublicIdCodec, PublicIdError},
     publish::{Rings, record_name},
+    series,
 };
 
 /// Reads ids with everything a config and its stores know.
@@ -122,7 +124,27 @@ impl Witness {
             inspection.corroborate(index, grants, next);
         }
         inspection.rank();
+        inspection.series = self.series(&inspection.input).await;
         inspection
+    }
+
+    /// The series of which the text is a number, as written or as people write it.
+    async fn series(&self, text: &str) -> Vec<SeriesReading> {
+        let mut found = Vec::new();
+        for series in &self.checked.series {
+            let read = series.format.parse(text).or_else(|_| series.format.parse_human(text));
+            let Ok(number) = read else { continue };
+            let sequence = format!("{}{}", series::sequence_prefix(&series.name), number.period());
+            let ranges = self.backends.get(&series.store).and_then(|backend| backend.ranges.as_ref());
+            // A store that does not answer knows nothing; one that knows no such period has handed nothing out.
+            let next = match ranges {
+                Some(ranges) => ranges.sequence(&sequence).await.ok(),
+                None => None,
+            };
+            let next = next.map(|row| row.map_or(series.format.start, |row| row.next));
+            found.push(SeriesReading { series: series.name.clone(), number, next });
+        }
+        found
     }
 
     fn open_public(&self, inspection: &mut Inspection) {
@@ -131,7 +153,15 @@ impl Witness {
         for (name, codec) in self.codecs.iter().filter(|(_, codec)| codec.form().needs_key()) {
             let exact = codec.decode(&typed, b"");
             let forgiven = exact.is_err();
-            let Ok(id) = exact.or_else(|_| codec.decode_human(&typed, b"")) else { continue };
+            let id = match exact.or_else(|_| codec.decode_human(&typed, b"")) {
+                Ok(id) => id,
+                Err(error) => {
+                    if error == PublicIdError::Malformed(Malformed::CheckDigit) {
+                        inspection.mistyped.push(name.clone());
+                    }
+                    continue;
+                }
+            };
             let Some(reader) = self.checked.entity(name).map(|entity| entity.plan.reader()) else { continue };
             let Some(anatomy) = reader.anatomy(id) else { continue };
             let candidate = Candidate::public(name, &reader.info().name, id, anatomy, codec.form(), forgiven);

@@ -120,6 +120,24 @@ impl NumberColumn {
         Ok(Gaps { missing: end.abs_diff(start).saturating_sub(used), runs })
     }
 
+    /// Whether a primary key or a unique index covers the column, and nothing else with it.
+    ///
+    /// # Errors
+    /// `Refused` when there is no such column, or it may not be looked at; `Unavailable`.
+    pub async fn is_unique(&self, timeout: Duration) -> Result<bool, StoreError> {
+        let found = self
+            .within(timeout, async {
+                match &self.place {
+                    #[cfg(feature = "sqlite")]
+                    Place::Sqlite(path) => sqlite::column::is_unique(path, &self.target).await,
+                    #[cfg(any(feature = "postgres", feature = "mysql"))]
+                    Place::Server(place) => place.is_unique(&self.target, timeout).await,
+                }
+            })
+            .await?;
+        found.ok_or_else(|| refused(format!("{self}: there is no such column: name one that is there")))
+    }
+
     async fn within<T>(
         &self,
         timeout: Duration,

@@ -20,10 +20,11 @@ use std::{
 
 use async_trait::async_trait;
 use etcd_client::{
-    Client, Compare, CompareOp, ConnectOptions, Error, ResponseHeader, Txn, TxnOp, TxnOpResponse, TxnResponse,
+    Client, Compare, CompareOp, ConnectOptions, Error, ResponseHeader, StatusResponse, Txn, TxnOp, TxnOpResponse,
+    TxnResponse,
 };
 use mintage_core::{
-    StoreError,
+    StoreError, StoreErrorKind, StoreSetting, Vitals,
     plugin::{Address, Backend, BackendFactory},
 };
 
@@ -69,6 +70,11 @@ impl BackendFactory for EtcdFactory {
     async fn init(&self, address: &Address) -> Result<bool, StoreError> {
         let (cells, timeout) = EtcdCells::at(address)?;
         CellStore::init(cells, timeout).await
+    }
+
+    async fn vitals(&self, address: &Address) -> Result<Vitals, StoreError> {
+        let (cells, timeout) = EtcdCells::at(address)?;
+        CellStore::vitals(cells, address.clock.clone(), timeout).await
     }
 
     fn takes_password(&self) -> bool {
@@ -157,6 +163,16 @@ impl EtcdCells {
         Client::connect([format!("{scheme}://{host}")], Some(options)).await
     }
 
+    /// What one member tells of itself.
+    async fn member(&self, host: &str) -> Result<StatusResponse, StoreError> {
+        let asking = async {
+            let mut client = self.connect(host).await?;
+            client.status().await
+        };
+        let late = |_| unavailable(format!("{}: no answer from {host}", self.place));
+        tokio::time::timeout(self.patience, asking).await.map_err(late)?.map_err(|error| self.fault(host, error))
+    }
+
     fn not_older(&self, header: Option<&ResponseHeader>, seen: u64) -> Result<String, StoreError> {
         let header =
             header.ok_or_else(|| corrupt(format!("{}: an answer without a header is none of etcd", self.place)))?;
@@ -202,7 +218,7 @@ impl Cells for EtcdCells {
         let (answer, life) = loop {
             left = left.saturating_sub(1);
             match self.ask(Txn::new().and_then(gets.clone())).await {
-                Err(error) if error.kind() == mintage_core::StoreErrorKind::Unavailable && left > 0 => {}
+                Err(error) if error.kind() == StoreErrorKind::Unavailable && left > 0 => {}
                 answer => break answer?,
             }
         };
@@ -211,6 +227,40 @@ impl Cells for EtcdCells {
             return Err(corrupt(format!("{}: it answers something else than it was asked", self.place)));
         }
         Ok(Snapshot { cells, now_ms: None, life })
+    }
+
+    /// A line for each member that the URL names.
+    async fn settings(&self) -> Result<Vec<StoreSetting>, StoreError> {
+        let mut told = Vec::new();
+        for host in &self.servers.hosts {
+            let name = format!("member {host}");
+            let member = match self.member(host).await {
+                Ok(member) => member,
+                Err(error) if error.kind() == StoreErrorKind::Refused => return Err(error),
+                Err(_) => {
+                    let down = StoreSetting::new(name, "does not answer");
+                    told.push(down.warn("with a majority of members away nothing is answered", "start it"));
+                    continue;
+                }
+            };
+            let leads = member.header().is_some_and(|header| header.member_id() == member.leader());
+            let setting = StoreSetting::new(
+                name,
+                format!("etcd {}, {}", member.version(), if leads { "leads" } else { "follows" }),
+            );
+            told.push(match member.errors() {
+                [] if member.leader() == 0 => setting.warn("it has no leader", "start the majority of the members"),
+                [] => setting,
+                alarms => {
+                    let remedy = "make room or repair it, then `etcdctl alarm disarm`";
+                    setting.warn(format!("it reports {}", alarms.join(", ")), remedy)
+                }
+            });
+        }
+        if let [_] = told.as_slice() {
+            told.push(StoreSetting::new("members in the URL", "1: while it is away, no other is asked"));
+        }
+        Ok(told)
     }
 
     async fn change(&self, life: &str, changes: &[Change]) -> Result<bool, StoreError> {

@@ -154,6 +154,14 @@ impl BackendFactory for FileFactory {
         Self::folder(&address.url).is_ok_and(|folder| address.folder.join(folder).join(STATE).exists())
     }
 
+    async fn open_existing(&self, address: &Address) -> Result<Option<Backend>, StoreError> {
+        if self.exists(address) {
+            return self.open(address).await.map(Some);
+        }
+        // Where none can be made, none will be found later either.
+        may_be_made(&address.folder.join(Self::folder(&address.url).map_err(refused)?)).map(|()| None)
+    }
+
     async fn open(&self, address: &Address) -> Result<Backend, StoreError> {
         let folder = address.folder.join(Self::folder(&address.url).map_err(refused)?);
         let timeout = Duration::from_millis(address.timeout_ms);
@@ -304,6 +312,22 @@ fn replace(folder: &Path, bytes: &[u8]) -> io::Result<()> {
     sync_folder(folder)
 }
 
+/// Whether the folder is there, or its parent is.
+fn may_be_made(folder: &Path) -> Result<(), StoreError> {
+    let parent = folder.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    if folder.is_dir() || (!folder.exists() && parent.is_dir()) {
+        return Ok(());
+    }
+    Err(match folder.exists() {
+        true => is_a_file(folder),
+        false => refused(format!("{}: cannot be made: make its parent folder first", folder.display())),
+    })
+}
+
+fn is_a_file(folder: &Path) -> StoreError {
+    refused(format!("{} is a file: a file store needs a folder of its own", folder.display()))
+}
+
 fn make_folder(folder: &Path) -> Result<(), StoreError> {
     if folder.is_dir() {
         return Ok(());
@@ -313,9 +337,7 @@ fn make_folder(folder: &Path) -> Result<(), StoreError> {
         Ok(()) => Ok(()),
         // Another process was faster.
         Err(_) if folder.is_dir() => Ok(()),
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-            Err(refused(format!("{} is a file: a file store needs a folder of its own", folder.display())))
-        }
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(is_a_file(folder)),
         Err(error) => {
             Err(refused(format!("{}: cannot be made: make its parent folder first", folder.display())).caused_by(error))
         }

@@ -10,11 +10,13 @@
 //! There is one connection, taken out of its slot for each question and put back after its answer. `WAIT` counts the writes
 //! of its own connection, so nobody else may use that one in between.
 
+mod vitals;
+
 use std::{fmt, time::Duration};
 
 use async_trait::async_trait;
 use mintage_core::{
-    StoreError,
+    StoreError, StoreSetting, Vitals,
     plugin::{Address, Backend, BackendFactory},
 };
 #[cfg(feature = "tls")]
@@ -58,6 +60,10 @@ for at, key in ipairs(KEYS) do
 end
 return 1
 ";
+
+/// The settings with which it keeps what it confirms.
+const WANTED: [(&str, &str); 3] =
+    [("maxmemory-policy", "noeviction"), ("appendonly", "yes"), ("appendfsync", "always")];
 
 /// What stands before all keys unless the URL says otherwise.
 const PREFIX: &str = "mintage";
@@ -106,6 +112,11 @@ impl BackendFactory for RedisFactory {
     async fn init(&self, address: &Address) -> Result<bool, StoreError> {
         let (settings, timeout) = Settings::at(address)?;
         CellStore::init(RedisCells::new(settings, timeout), timeout).await
+    }
+
+    async fn vitals(&self, address: &Address) -> Result<Vitals, StoreError> {
+        let (settings, timeout) = Settings::at(address)?;
+        CellStore::vitals(RedisCells::new(settings, timeout), address.clock.clone(), timeout).await
     }
 
     fn takes_password(&self) -> bool {
@@ -230,20 +241,24 @@ impl RedisCells {
     }
 
     async fn connect(&self) -> Result<MultiplexedConnection, StoreError> {
-        // Both ends are the timeout of the call around this.
-        let config = AsyncConnectionConfig::new().set_connection_timeout(None).set_response_timeout(None);
-        let client = &self.settings.client;
-        let connecting = client.get_multiplexed_async_connection_with_config(&config);
-        let mut connection = connecting.await.map_err(|error| self.fault(error))?;
+        let mut connection = self.connect_to_any().await?;
         self.check_durability(&mut connection).await?;
         Ok(connection)
     }
 
+    /// Whatever the server's settings are.
+    async fn connect_to_any(&self) -> Result<MultiplexedConnection, StoreError> {
+        // Both ends are the timeout of the call around this.
+        let config = AsyncConnectionConfig::new().set_connection_timeout(None).set_response_timeout(None);
+        let client = &self.settings.client;
+        let connecting = client.get_multiplexed_async_connection_with_config(&config);
+        connecting.await.map_err(|error| self.fault(error))
+    }
+
     /// Asked on every connection: after a failover another server answers, with settings of its own.
     async fn check_durability(&self, connection: &mut MultiplexedConnection) -> Result<(), StoreError> {
-        let wanted = [("maxmemory-policy", "noeviction"), ("appendonly", "yes"), ("appendfsync", "always")];
         // Records that are evicted are forgotten like no failover forgets: that is never allowed.
-        let wanted = if self.settings.weak { wanted.get(..1).unwrap_or_default() } else { &wanted };
+        let wanted = if self.settings.weak { WANTED.get(..1).unwrap_or_default() } else { &WANTED };
         for (name, value) in wanted {
             let found = self.setting(connection, name).await?;
             if found != *value {
@@ -365,6 +380,10 @@ impl Cells for RedisCells {
         *slot = Some(connection);
         let cells = values.into_iter().map(cell).collect::<Result<_, _>>()?;
         Ok(Snapshot { cells, now_ms: Some(seconds.saturating_mul(1000).saturating_add(micros / 1000)), life })
+    }
+
+    async fn settings(&self) -> Result<Vec<StoreSetting>, StoreError> {
+        vitals::settings(self).await
     }
 
     async fn change(&self, life: &str, changes: &[Change]) -> Result<bool, StoreError> {

@@ -12,7 +12,7 @@ use std::{fmt, time::Duration};
 
 use async_trait::async_trait;
 use mintage_core::{
-    StoreError,
+    StoreError, StoreSetting, Vitals,
     plugin::{Address, Backend, BackendFactory},
 };
 use tokio::sync::Mutex;
@@ -71,6 +71,11 @@ impl BackendFactory for ZooKeeperFactory {
         CellStore::init(cells, timeout).await
     }
 
+    async fn vitals(&self, address: &Address) -> Result<Vitals, StoreError> {
+        let (cells, timeout) = ZooKeeperCells::at(address)?;
+        CellStore::vitals(cells, address.clock.clone(), timeout).await
+    }
+
     fn takes_password(&self) -> bool {
         true
     }
@@ -113,11 +118,15 @@ impl ZooKeeperCells {
     }
 
     async fn connect(&self) -> Result<Client, StoreError> {
+        self.connect_to(&self.servers.hosts.join(",")).await
+    }
+
+    async fn connect_to(&self, hosts: &str) -> Result<Client, StoreError> {
         let mut connector = Client::connector().with_session_timeout(self.timeout);
         if let Some((user, password)) = self.servers.login() {
             connector = connector.with_auth("digest", format!("{user}:{password}").as_bytes());
         }
-        connector.connect(&self.servers.hosts.join(",")).await.map_err(|error| self.fault(error))
+        connector.connect(hosts).await.map_err(|error| self.fault(error))
     }
 
     fn root(&self) -> String {
@@ -198,6 +207,24 @@ impl Cells for ZooKeeperCells {
         *slot = Some(client);
         let cells = found.into_iter().map(cell).collect::<Result<_, _>>()?;
         Ok(Snapshot { cells, now_ms: None, life: LIFE.to_owned() })
+    }
+
+    /// A line for each server that the URL names.
+    async fn settings(&self) -> Result<Vec<StoreSetting>, StoreError> {
+        let mut told = Vec::new();
+        let patience = self.timeout / u32::try_from(self.servers.hosts.len()).unwrap_or(u32::MAX).saturating_add(1);
+        for host in &self.servers.hosts {
+            let name = format!("server {host}");
+            told.push(match tokio::time::timeout(patience, self.connect_to(host)).await {
+                Ok(Ok(_)) => StoreSetting::new(name, "answers"),
+                _ => StoreSetting::new(name, "does not answer")
+                    .warn("with a majority of servers away nothing is answered", "start it"),
+            });
+        }
+        if let [_] = told.as_slice() {
+            told.push(StoreSetting::new("servers in the URL", "1: while it is away, no other is asked"));
+        }
+        Ok(told)
     }
 
     async fn make_room(&self) -> Result<(), StoreError> {

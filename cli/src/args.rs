@@ -28,15 +28,21 @@ Examples:
   mintage at events 2026-11-30T09:15:02.417Z     the id range of that millisecond, for WHERE
   mintage explain events                         how many, how long, what it leaks
   mintage check --config deploy/mintage.toml     everything wrong with a config, at once
+  mintage doctor                                 how the stores and processes behind it stand
 
-Exit codes: 0 ok, 1 some input invalid, 2 usage or config, 3 store unreachable, 4 refused (clock, lease, exhausted).";
+Exit codes: 0 ok, 1 some input invalid, 2 usage or config, 3 store cannot be reached or read, 4 refused (clock, lease, exhausted,
+output that cannot be written).";
 
 #[derive(ClapArgs, Debug)]
 pub(crate) struct ConfigArgs {
-    /// The config file. Without it: mintage.toml in this folder, else the one built in.
-    #[arg(short, long, global = true, value_name = "FILE", env = "MINTAGE_CONFIG")]
+    /// The config file. Without it: what MINTAGE_CONFIG names, mintage.toml in this folder, the one built in.
+    #[arg(short, long, global = true, value_name = "FILE")]
     config: Option<PathBuf>,
 }
+
+/// Names the config file, if no argument does.
+// Not read by clap, which blames `--config` for what is wrong with it.
+const VARIABLE: &str = "MINTAGE_CONFIG";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
@@ -61,7 +67,21 @@ Examples:
   mintage at users 2026-11-30T00:00:00Z --to 2026-11-30T23:59:59.999Z")]
     At(AtArgs),
     /// Check a config and say everything that is wrong with it. Exits 1 with the list.
+    ///
+    /// It reads the config alone. Key files are not opened, and stores are asked only how full public numbers are: `mintage doctor`
+    /// looks at what runs.
     Check(CheckArgs),
+    /// Look at a running fleet: stores, clocks, worker ids, records, keys, counters. Changes nothing.
+    ///
+    /// One finding a line: ok, warning or error, with what to do. Exits 0 where there is no error, 1 where there is one, such as a
+    /// store that is down, and 2 where the config cannot be used. Warnings do not change that.
+    #[command(after_help = "\
+Examples:
+  mintage doctor
+  mintage doctor --config deploy/mintage.toml -o json
+  mintage doctor --column 'orders=sqlite:shop.db#orders.id'
+  mintage doctor --column 'orders=env:SHOP_URL#orders.id' --column 'users=env:SHOP_URL#users.id'")]
+    Doctor(DoctorArgs),
     /// What the settings of an entity or series mean: capacity, end, order, odds, what it leaks.
     #[command(after_help = "\
 Examples:
@@ -138,6 +158,13 @@ Examples:
     },
 }
 
+impl Command {
+    /// Whether it may open a store, which takes threads.
+    pub(crate) fn opens_stores(&self) -> bool {
+        !matches!(self, Self::At(_) | Self::Explain(_) | Self::Schema | Self::Completions { .. })
+    }
+}
+
 #[derive(ClapArgs, Debug)]
 pub(crate) struct NewArgs {
     /// The entity or series, as the config names it.
@@ -188,6 +215,17 @@ pub(crate) struct AtArgs {
 
 #[derive(ClapArgs, Debug)]
 pub(crate) struct CheckArgs {
+    /// How to print it.
+    #[arg(short, long, value_enum, default_value_t)]
+    pub(crate) output: Output,
+}
+
+#[derive(ClapArgs, Debug)]
+pub(crate) struct DoctorArgs {
+    /// A column of your own table with the ids of an entity, again for each: ENTITY=URL#TABLE.COLUMN. It must have a unique index,
+    /// and the counter of the entity must stand above it. env:VARIABLE in place of the URL keeps a password out of the arguments.
+    #[arg(long = "column", value_name = "ENTITY=SOURCE")]
+    pub(crate) columns: Vec<String>,
     /// How to print it.
     #[arg(short, long, value_enum, default_value_t)]
     pub(crate) output: Output,
@@ -477,22 +515,33 @@ pub(crate) enum Output {
 }
 
 impl ConfigArgs {
-    /// The file named; else mintage.toml here; else the built-in one, and says so.
-    pub(crate) fn read(&self) -> Result<Config, ConfigErrors> {
+    /// The file named; else mintage.toml here; else the built-in one, and says so. Whatever is wrong with a file that was found
+    /// or named, no other takes its place. The inner error is a list of faults.
+    pub(crate) fn read(&self) -> Result<Result<Config, ConfigErrors>, Failure> {
         if let Some(path) = &self.config {
-            return Config::load(path);
+            return Ok(Config::load(path));
+        }
+        if let Some(path) = std::env::var_os(VARIABLE) {
+            if path.is_empty() {
+                return Err(Failure::usage(format!(
+                    "{VARIABLE} is set and empty: set it to the config file, or unset it"
+                )));
+            }
+            return Ok(Config::load(PathBuf::from(path)));
         }
         let here = PathBuf::from("mintage.toml");
-        if here.exists() {
-            return Config::load(here);
+        // A link to nothing is there, and so is what may not be looked at.
+        match std::fs::symlink_metadata(&here) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+            _ => return Ok(Config::load(here)),
         }
         crate::output::remark("no mintage.toml in this folder: using the built-in one, and keeping its data here");
-        Config::shipped()
+        Ok(Config::shipped())
     }
 
     /// As [`read`](Self::read), for commands that can do nothing without a config.
     pub(crate) fn load(&self) -> Result<Config, Failure> {
-        self.read().map_err(|errors| BuildError::from(errors).into())
+        self.read()?.map_err(|errors| BuildError::from(errors).into())
     }
 }
 

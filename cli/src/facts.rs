@@ -65,7 +65,7 @@ fn no_range(entity: &EntityConfig, reader: &mintage::core::AnyScheme) -> Failure
 pub(crate) async fn check(config: &ConfigArgs, check: &CheckArgs) -> Result<(), Failure> {
     let now_ms = SystemClock.unix_ms();
     let builder = args::builder();
-    let (checked, errors) = match config.read().and_then(|config| builder.check(&config)) {
+    let (checked, errors) = match config.read()?.and_then(|config| builder.check(&config)) {
         Ok(checked) => (Some(checked), None),
         // A file that is not there or no text has no list of faults.
         Err(errors) if errors.problems().iter().all(|problem| problem.at.is_none() && problem.path.is_empty()) => {
@@ -102,6 +102,7 @@ pub(crate) async fn check(config: &ConfigArgs, check: &CheckArgs) -> Result<(), 
         for problem in &live {
             output::remark(&format!("warning: {}: {}", problem.path, problem.message));
         }
+        output::remark("the config is good; whether its key files and stores are, `mintage doctor` looks");
     } else if let Some(errors) = &errors {
         for line in errors.to_string().lines() {
             writeln!(out, "{}", output::harmless(line))?;

@@ -12,11 +12,11 @@ use crate::output;
 
 /// Some input is no id.
 const INVALID: u8 = 1;
-/// Usage or config.
+/// Usage or config: also a store that refuses what the config asks of it.
 const USAGE: u8 = 2;
 /// The store cannot be reached, or cannot be read.
 const UNREACHABLE: u8 = 3;
-/// Refused: clock, lease, exhausted.
+/// Refused: clock, lease, exhausted, output that cannot be written.
 const REFUSED: u8 = 4;
 
 #[derive(Debug)]
@@ -65,11 +65,10 @@ impl From<&BuildError> for Failure {
             BuildError::Config(_)
             | BuildError::NoEntity { .. }
             | BuildError::NoName { .. }
+            | BuildError::Column { .. }
             | BuildError::Ordinal { .. }
             | BuildError::Keys { .. }
             | BuildError::Public { .. } => USAGE,
-            // What a store refuses before the first id is a setting: its path, a pool's block, the length of a window.
-            BuildError::Store { source, .. } if source.kind() == StoreErrorKind::Refused => USAGE,
             BuildError::Store { source, .. } => store_code(source),
             BuildError::Entity { source, .. } => ready_code(source),
             _ => REFUSED,
@@ -90,9 +89,7 @@ impl From<ReadyError> for Failure {
 
 impl From<StoreError> for Failure {
     fn from(error: StoreError) -> Self {
-        // As when building: what a store refuses about a request is for its author to mend.
-        let code = if error.kind() == StoreErrorKind::Refused { USAGE } else { store_code(&error) };
-        Self { code, message: chain(&error) }
+        Self { code: store_code(&error), message: chain(&error) }
     }
 }
 
@@ -101,7 +98,7 @@ impl From<SeriesError> for Failure {
         match error {
             SeriesError::Ready(source) => source.into(),
             SeriesError::Gapless { .. } => Self::usage(error.to_string()),
-            SeriesError::Period { ref source, .. } => Self { code: store_code(source), message: chain(&error) },
+            SeriesError::Period { ref source, .. } => Self { code: minting_code(source), message: chain(&error) },
             _ => Self::refused(chain(&error)),
         }
     }
@@ -148,20 +145,27 @@ impl From<std::io::Error> for Failure {
         if error.kind() == std::io::ErrorKind::BrokenPipe {
             return Self { code: 0, message: String::new() };
         }
-        Self::invalid(format!("cannot read or write: {error}"))
+        Self::refused(format!("the output cannot be written: {error}"))
     }
 }
 
+/// One rule for every command, up to the first id.
 fn store_code(error: &StoreError) -> u8 {
     match error.kind() {
         StoreErrorKind::Unavailable | StoreErrorKind::Corrupt => UNREACHABLE,
-        StoreErrorKind::FormatMismatch => USAGE,
+        // A setting: a path, a user, a pool's block, the length of a window; or a number out of bounds.
+        StoreErrorKind::Refused | StoreErrorKind::FormatMismatch => USAGE,
         _ => REFUSED,
     }
 }
 
+/// While minting no setting is at fault any more: what a store refuses then has changed since, such as a row that was deleted.
+fn minting_code(error: &StoreError) -> u8 {
+    if error.kind() == StoreErrorKind::Refused { REFUSED } else { store_code(error) }
+}
+
 fn ready_code(error: &ReadyError) -> u8 {
-    error.store_error().map_or(REFUSED, store_code)
+    error.store_error().map_or(REFUSED, minting_code)
 }
 
 /// Without "more in a moment" where the store has said why there will be no more.

@@ -107,7 +107,7 @@ impl Report {
 
     fn report(&mut self, inspection: &Inspection) -> Result<(), Failure> {
         let mut out = io::stdout().lock();
-        if inspection.best().is_none() && inspection.secret_of.is_none() {
+        if inspection.is_nothing() {
             self.invalid += 1;
             if self.reasons.len() < REASONS_MAX {
                 self.reasons.push(why_not(inspection));
@@ -148,8 +148,9 @@ impl Report {
 /// Why a text is an id of nothing known: the refusal of the scheme whose shape it has, else that it has no known shape.
 fn why_not(inspection: &Inspection) -> String {
     let shown: String = inspection.input.chars().take(60).collect();
-    let reasons: Vec<String> =
-        inspection.refusals.iter().map(|(scheme, error)| format!("\n  as {scheme}: {error}")).collect();
+    let mut reasons: Vec<String> =
+        inspection.mistyped.iter().map(|entity| format!("\n  {}", mistyped(entity))).collect();
+    reasons.extend(inspection.refusals.iter().map(|(scheme, error)| format!("\n  as {scheme}: {error}")));
     format!("{shown:?} is no id of any scheme known here{}", reasons.concat())
 }
 
@@ -169,6 +170,12 @@ fn told(inspection: &Inspection) -> String {
     let shown: String = inspection.input.chars().take(SHOWN_CHARS_MAX).collect();
     let more = if shown.len() < inspection.input.len() { "…" } else { "" };
     let mut text = format!("{}{more}\n", output::harmless(&shown));
+    for entity in &inspection.mistyped {
+        text.push_str(&format!("  {}\n", mistyped(entity)));
+    }
+    for reading in &inspection.series {
+        text.push_str(&format!("  is  {reading}\n"));
+    }
     for candidate in inspection.candidates.iter().take(FULL) {
         text.push_str(&full(candidate));
     }
@@ -183,10 +190,14 @@ fn told(inspection: &Inspection) -> String {
             "  is  a bearer token of {entity}, or part of one: a secret, so nothing of it is shown\n      \
              `mintage tokens verify {entity} -` says whether it is accepted\n"
         ));
-    } else if inspection.candidates.is_empty() {
+    } else if inspection.is_nothing() {
         text.push_str("  no id of any scheme known here\n");
     }
     text
+}
+
+fn mistyped(entity: &str) -> String {
+    format!("looks like a public number of {entity}, but its check digit does not fit: look for a mistyped digit")
 }
 
 /// Representations, then components, then why.

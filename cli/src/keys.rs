@@ -21,16 +21,16 @@ pub(crate) async fn run(config: &ConfigArgs, command: KeysCommand) -> Result<(),
     let checked = args::builder().check(&config).map_err(BuildError::from)?;
     match command {
         KeysCommand::New { name } => new(&config, &checked, &name).await,
-        KeysCommand::Show { name } => show(&checked, &name),
+        KeysCommand::Show { name } => show(&config, &checked, &name).await,
         KeysCommand::Rotate { name, at, from, leaked, care } => {
             let change = match leaked {
                 Some(old) => KeyChange::Reissue { old },
                 None => KeyChange::Rotate { starts: starts(&config, &checked, &name, at.as_deref(), &from).await? },
             };
-            change_file(&checked, &name, &change, &care)
+            change_file(&config, &checked, &name, &change, &care).await
         }
         KeysCommand::Revoke { name, version, care } => {
-            change_file(&checked, &name, &KeyChange::Revoke { version }, &care)
+            change_file(&config, &checked, &name, &KeyChange::Revoke { version }, &care).await
         }
     }
 }
@@ -38,8 +38,8 @@ pub(crate) async fn run(config: &ConfigArgs, command: KeysCommand) -> Result<(),
 /// Makes the file, unless a store knows that it is lost and not new.
 async fn new(config: &Config, checked: &Checked, name: &str) -> Result<(), Failure> {
     let file = file(checked, name)?;
-    if !file.path().exists() && witness(config).await?.knows_key(name).await? {
-        return Err(KeyError::Lost { place: file.place() }.into());
+    if !file.path().exists() {
+        not_lost(config, &file, name).await?;
     }
     file.make()?;
     output::remark(&format!(
@@ -47,6 +47,23 @@ async fn new(config: &Config, checked: &Checked, name: &str) -> Result<(), Failu
         file.path().display()
     ));
     Ok(())
+}
+
+/// Reads the file. One that is missing is not called new while a store knows better.
+async fn read(config: &Config, file: &FileKeys, name: &str) -> Result<Keyring, Failure> {
+    let read = file.read();
+    if matches!(read, Err(KeyError::Missing { .. })) {
+        not_lost(config, file, name).await?;
+    }
+    Ok(read?)
+}
+
+/// Refuses where a store has a record of the keys, whose file is then lost.
+async fn not_lost(config: &Config, file: &FileKeys, name: &str) -> Result<(), Failure> {
+    match witness(config).await?.knows_key(name).await? {
+        true => Err(KeyError::Lost { place: file.place() }.into()),
+        false => Ok(()),
+    }
 }
 
 /// What the stores know. A store that cannot be asked may know what matters.
@@ -75,9 +92,9 @@ fn file(checked: &Checked, name: &str) -> Result<FileKeys, Failure> {
     }
 }
 
-fn show(checked: &Checked, name: &str) -> Result<(), Failure> {
+async fn show(config: &Config, checked: &Checked, name: &str) -> Result<(), Failure> {
     let file = file(checked, name)?;
-    let ring = file.read()?;
+    let ring = read(config, &file, name).await?;
     let mut out = std::io::stdout().lock();
     writeln!(out, "keys.{name}  {}", file.path().display())?;
     out.write_all(output::aligned(&versions(&ring), 2).as_bytes())?;
@@ -178,9 +195,15 @@ async fn start_of_numbers(config: &Config, checked: &Checked, name: &str, pair: 
     Ok(StartAt::Number { entity: entity.to_owned(), from })
 }
 
-fn change_file(checked: &Checked, name: &str, change: &KeyChange, care: &Care) -> Result<(), Failure> {
+async fn change_file(
+    config: &Config,
+    checked: &Checked,
+    name: &str,
+    change: &KeyChange,
+    care: &Care,
+) -> Result<(), Failure> {
     let file = file(checked, name)?;
-    let (before, after) = (file.read()?, file.preview(change)?);
+    let (before, after) = (read(config, &file, name).await?, file.preview(change)?);
     output::remark(&format!("{} would change", file.path().display()));
     let mut plan = String::from("before\n");
     plan.push_str(&output::aligned(&versions(&before), 2));

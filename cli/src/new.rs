@@ -10,7 +10,7 @@ use std::{
 };
 
 use mintage::{AnyMinter, Config, Registry, Series, core::AnyId};
-use tokio::task::JoinHandle;
+use tokio::sync::oneshot;
 
 use crate::{
     args::{self, ConfigArgs, NewArgs, Output},
@@ -124,7 +124,7 @@ struct Page {
     output: Output,
     begun: bool,
     /// The write on its way, if one is. It always holds whole lines.
-    writing: Option<JoinHandle<io::Result<()>>>,
+    writing: Option<oneshot::Receiver<io::Result<()>>>,
 }
 
 impl Page {
@@ -158,11 +158,14 @@ impl Page {
 
     async fn write(&mut self, text: String) -> io::Result<()> {
         self.settle().await?;
-        self.writing = Some(tokio::task::spawn_blocking(move || {
+        let (done, writing) = oneshot::channel();
+        let write = move || {
             let mut out = io::stdout().lock();
-            out.write_all(text.as_bytes())?;
-            out.flush()
-        }));
+            // Whoever was stopped meanwhile does not wait for it.
+            let _ = done.send(out.write_all(text.as_bytes()).and_then(|()| out.flush()));
+        };
+        std::thread::Builder::new().name("stdout".to_owned()).spawn(write)?;
+        self.writing = Some(writing);
         self.settle().await
     }
 

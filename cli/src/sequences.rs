@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use mintage::{
-    Config, NumberColumn, SequenceOwner, SequenceState, Sequences, Unused,
+    BuildError, Config, NumberColumn, SequenceError, SequenceOwner, SequenceState, Sequences, Unused,
     core::{Reservation, ReservationState},
     time,
 };
@@ -24,18 +24,18 @@ pub(crate) async fn run(config: &ConfigArgs, command: SequencesCommand) -> Resul
         SequencesCommand::List { output } => list(&open(&config).await?, output).await,
         SequencesCommand::Raise { name, value, store, care } => {
             let mut sequences = open(&config).await?;
-            let which = sequences.find(&name, store.as_deref()).await?;
+            let which = find(&sequences, &name, store.as_deref()).await?;
             raise(&mut sequences, &which, value, &care).await
         }
         SequencesCommand::Adopt { name, from, block, store, care } => {
             let mut sequences = open(&config).await?;
-            let which = sequences.find(&name, store.as_deref()).await?;
+            let which = find(&sequences, &name, store.as_deref()).await?;
             let floor = above(&sequences, &from, block).await?;
             raise(&mut sequences, &which, floor, &care).await
         }
         SequencesCommand::Gaps { name, column, store, output } => {
             let sequences = open(&config).await?;
-            let which = sequences.find(&name, store.as_deref()).await?;
+            let which = find(&sequences, &name, store.as_deref()).await?;
             gaps(&sequences, &which, column.as_deref(), output).await
         }
     }
@@ -44,9 +44,24 @@ pub(crate) async fn run(config: &ConfigArgs, command: SequencesCommand) -> Resul
 async fn open(config: &Config) -> Result<Sequences, Failure> {
     let sequences = args::builder().sequences(config).await?;
     for trouble in sequences.troubles() {
-        output::remark(&format!("passed over: {}", chain(trouble)));
+        output::remark(&format!("not known: {}", chain(trouble)));
     }
     Ok(sequences)
+}
+
+/// One that lies in a store which could not be asked fails as that store did.
+async fn find(sequences: &Sequences, name: &str, store: Option<&str>) -> Result<SequenceState, Failure> {
+    sequences.find(name, store).await.map_err(|error| match error {
+        SequenceError::Unasked { store: unasked } => {
+            let of_it = |trouble: &&BuildError| matches!(trouble, BuildError::Store { store, .. } if *store == unasked);
+            sequences
+                .troubles()
+                .iter()
+                .find(of_it)
+                .map_or_else(|| Failure::usage(format!("store {unasked} could not be asked")), Failure::from)
+        }
+        other => other.into(),
+    })
 }
 
 async fn list(sequences: &Sequences, output: Output) -> Result<(), Failure> {
@@ -89,7 +104,9 @@ async fn list(sequences: &Sequences, output: Output) -> Result<(), Failure> {
             }
         }
     }
-    Ok(out.flush()?)
+    out.flush()?;
+    // What could not be asked is missing in the list.
+    sequences.troubles().first().map_or(Ok(()), |trouble| Err(trouble.into()))
 }
 
 fn line(one: &SequenceState) -> String {
@@ -108,14 +125,21 @@ fn owner(one: &SequenceState) -> String {
 }
 
 async fn raise(sequences: &mut Sequences, which: &SequenceState, floor: u64, care: &Care) -> Result<(), Failure> {
+    sequences.may_raise(which, floor)?;
     let next = which.next.or(which.start).unwrap_or_default();
+    let is_stopped = which.next.is_some() && sequences.is_stopped(which).await?;
     let plan = if floor > next {
         format!("{} in store {}: the next number {next} becomes {floor}", which.name, which.store)
     } else {
         format!("{} in store {}: the next number stays {next}, which is not below {floor}", which.name, which.store)
     };
     writeln!(std::io::stdout().lock(), "{plan}")?;
-    if care.dry_run {
+    if is_stopped {
+        output::remark(
+            "it gives no number now, because its store may have forgotten ranges; raised, it goes on from there",
+        );
+    }
+    if care.dry_run || (floor <= next && !is_stopped) {
         return Ok(());
     }
     if !care.yes && !output::confirmed()? {

@@ -100,28 +100,43 @@ async fn issue(tokens: &Tokens, issue: Issue, output: Output) -> Result<(), Fail
         IssueError::NoEntropy => Failure::refused(error.to_string()),
         other => Failure::usage(other.to_string()),
     })?;
-    let mut out = std::io::stdout().lock();
-    match output {
-        Output::Text => {
-            writeln!(out, "{}", token.reveal())?;
-            output::remark(&format!(
-                "token {} {}: it is shown this once, and only its hash is kept",
-                row.id,
-                end(&row)
-            ));
-        }
+    let text = match output {
+        Output::Text => format!("{}\n", token.reveal()),
         Output::Json => {
             let mut told = described(tokens, &row);
             if let Some(told) = told.as_object_mut() {
                 told.insert("token".to_owned(), Value::from(token.reveal()));
             }
-            writeln!(out, "{told:#}")?;
+            format!("{told:#}\n")
         }
-        Output::Csv => {
-            write!(out, "token,id\n{},{}\n", token.reveal(), row.id)?;
+        Output::Csv => format!("token,id\n{},{}\n", token.reveal(), row.id),
+    };
+    if let Err(error) = print(&text) {
+        return Err(take_back(tokens, &row.id, &error).await);
+    }
+    if output == Output::Text {
+        let (id, end) = (&row.id, end(&row));
+        output::remark(&format!("token {id} {end}: it is shown this once, and only its hash is kept"));
+    }
+    Ok(())
+}
+
+fn print(text: &str) -> std::io::Result<()> {
+    let mut out = std::io::stdout().lock();
+    out.write_all(text.as_bytes())?;
+    out.flush()
+}
+
+/// Revokes a token that nobody has seen: it would be accepted for as long as nobody knows of it.
+async fn take_back(tokens: &Tokens, id: &str, error: &std::io::Error) -> Failure {
+    let told = format!("token {id} could not be shown, because the output cannot be written ({error})");
+    match tokens.revoke(id).await {
+        Ok(_) => Failure::refused(format!("{told}: it was revoked")),
+        Err(_) => {
+            let entity = tokens.entity();
+            Failure::refused(format!("{told}, and it is active: `mintage tokens revoke {entity} {id}`"))
         }
     }
-    Ok(out.flush()?)
 }
 
 async fn verify(tokens: &Tokens, text: &str, scope: Option<&str>, output: Output) -> Result<(), Failure> {
@@ -192,17 +207,17 @@ fn expiry(text: Option<&str>) -> Result<Expiry, Failure> {
 /// The token on stdin. Whatever stands among the arguments instead is not repeated.
 fn presented(token: &[OsString]) -> Result<String, Failure> {
     if token.len() != 1 || token.first().is_none_or(|token| token != "-") {
-        return Err(Failure::usage(
-            "write - and give the token on stdin: arguments are seen by other users and kept by the shell. \
-             A token that stood there should be revoked",
-        ));
+        let what = "write - and give the token on stdin: arguments are seen by other users and kept by the shell";
+        let stood_there = token.iter().any(|token| token != "-");
+        let then = if stood_there { ". A token that stood there should be revoked" } else { "" };
+        return Err(Failure::usage(format!("{what}{then}")));
     }
     let mut text = String::new();
     // What is no text is no token.
     if let Err(error) = std::io::stdin().lock().take(TOKEN_BYTES_MAX).read_to_string(&mut text)
         && error.kind() != std::io::ErrorKind::InvalidData
     {
-        return Err(error.into());
+        return Err(Failure::invalid(format!("cannot read stdin: {error}")));
     }
     let line = text.strip_suffix('\n').unwrap_or(&text);
     Ok(line.strip_suffix('\r').unwrap_or(line).to_owned())

@@ -185,6 +185,7 @@ fn write_grants(pool: &str, grants: &[(String, Grant)], output: Output) -> Resul
 async fn change(operator: &Operator<'_>, one: &OneWorker, what: &str, after: &str) -> Result<(), Failure> {
     let own = operator.checked().pool(&one.pool).and_then(|pool| pool.region.clone()).unwrap_or_default();
     let region = one.region.clone().unwrap_or(own);
+    operator.may_change(&one.pool, one.region.as_deref(), one.worker).await?;
     let rows = operator.workers(&one.pool).await?;
     let row = rows.iter().find(|(of, row)| *of == region && row.worker == one.worker);
     let stands = row.map_or("never claimed".to_owned(), |(_, row)| {

@@ -49,6 +49,7 @@ mod scheme;
 #[cfg(feature = "testkit")]
 pub mod testkit;
 mod token;
+mod vitals;
 
 pub use anatomy::{Anatomy, Field, IdTime, Role};
 pub use bits::{AnyId, Bits, IdBits};
@@ -65,3 +66,4 @@ pub use range::{
 };
 pub use scheme::{AnyScheme, IdScheme, Order, SchemeInfo};
 pub use token::{TokenRow, TokenState, TokenStore};
+pub use vitals::{Answer, Concern, StoreSetting, Vitals};

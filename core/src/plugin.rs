@@ -10,7 +10,7 @@ use async_trait::async_trait;
 
 use crate::{
     AnyScheme, Clock, Format, FormatStore, GaplessStore, LeaseStore, Leased, RangeStore, ReadyError, SchemeInfo,
-    Sequence, StoreError, TokenStore, WorkerChoice,
+    Sequence, StoreError, TokenStore, Vitals, WorkerChoice,
 };
 
 /// Adds schemes and stores to a registry: `builder.plugin::<MyPlugin>()`.
@@ -270,6 +270,14 @@ pub trait BackendFactory: fmt::Debug + Send + Sync + 'static {
             return Ok(false);
         }
         self.open(address).await.map(|_| true)
+    }
+
+    /// What the store tells of itself: for a person who asks whether all is well. It makes and changes nothing.
+    ///
+    /// # Errors
+    /// As [`open_existing`](Self::open_existing).
+    async fn vitals(&self, address: &Address) -> Result<Vitals, StoreError> {
+        Ok(Vitals::of(self.open_existing(address).await?.is_some()))
     }
 
     /// The statements that make its tables, for stores that have some.

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, fmt, ops::Range, path::PathBuf, sync::Arc};
 
 use mintage_core::{
-    Format, LeaseTerms, PoolLimits, WorkerChoice,
+    Format, LeaseTerms, PoolLimits, WorkerChoice, WorkerPool,
     plugin::{Fact, Needs, Place, SchemePlan, Tls},
 };
 
@@ -69,6 +69,19 @@ impl Checked {
     /// A pool by name.
     pub fn pool(&self, name: &str) -> Option<&PoolConfig> {
         self.pools.iter().find(|pool| pool.name == name)
+    }
+
+    /// The pool in each region of the config, its own first; without regions, as it is.
+    pub(crate) fn regions_of(&self, pool: &PoolConfig) -> Vec<WorkerPool> {
+        let in_region = |region: &str| {
+            let block = self.regions.get(region).unwrap_or(&pool.block);
+            let mut whole = WorkerPool::new(pool.name.clone(), block.clone());
+            whole.region = region.to_owned();
+            whole
+        };
+        let Some(own) = pool.region.as_deref() else { return vec![in_region("")] };
+        let others = self.regions.keys().map(String::as_str).filter(|region| *region != own);
+        std::iter::once(own).chain(others).map(in_region).collect()
     }
 
     /// A key by name.

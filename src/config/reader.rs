@@ -3,7 +3,10 @@
 //! It reads on after a fault, so that everything is told at once. Values out of shape count as absent here; the shape
 //! pass has told them, and whatever this pass says of the same path is dropped.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::{Path, PathBuf},
+};
 
 use mintage_core::plugin::{Catalog, Place, Problem, SchemeFactory, Setting, Settings, Share, Value};
 
@@ -40,7 +43,8 @@ pub(super) fn check(
     let mut reader = Reader { config, catalog, environment, now_ms, problems: Vec::new() };
     let mut checked = reader.config();
     let mut told = config.unreadable.clone();
-    told.extend(shape.problems);
+    let unreadable: BTreeSet<&String> = config.unreadable.iter().map(|problem| &problem.path).collect();
+    told.extend(shape.problems.into_iter().filter(|problem| !unreadable.contains(&problem.path)));
     let settled: BTreeSet<String> = told.iter().map(|problem| problem.path.clone()).chain(shape.mistyped).collect();
     told.extend(reader.problems.into_iter().filter(|problem| !settled.contains(&problem.path)));
     let (warnings, refusals): (Vec<Problem>, Vec<Problem>) = told.into_iter().partition(|problem| problem.warning);
@@ -306,6 +310,19 @@ impl<'c> Reader<'c> {
 
     fn settings<'s>(&'s mut self, block: &Block<'s>) -> Settings<'s> {
         Settings::new(block.path.clone(), Some(block.at), block.table, &mut self.problems, self.now_ms)
+    }
+
+    /// A path of the config, which begins at its folder; told where there is no folder to begin at.
+    fn beside_config(&mut self, path: &str, at: Place, file: &str) -> PathBuf {
+        if self.config.is_placeless && Path::new(file).is_relative() {
+            let message = format!(
+                "{} would lie beside the config, and {} lies in no folder: write a whole path, or name the config by its file",
+                words::quoted(file),
+                self.config.file
+            );
+            self.refuse(path, Some(at), message);
+        }
+        self.config.folder.join(file)
     }
 
     fn refuse(&mut self, path: &str, at: Option<Place>, message: impl Into<String>) {

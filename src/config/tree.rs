@@ -14,7 +14,8 @@ use super::words;
 /// A table in the order of the file.
 pub(super) type Table = Vec<(String, Setting)>;
 
-/// Reads `text`. Whole numbers that do not fit are left out of the table and told in the second list.
+/// Reads `text`. Whole numbers that do not fit are told in the second list, and the nearest that fit stand in for them: a key
+/// that is there must not be called missing.
 ///
 /// # Errors
 /// The syntax errors.
@@ -84,26 +85,20 @@ impl Grower<'_> {
 
     fn integer(&mut self, path: &str, at: Place, number: &DeInteger<'_>) -> Option<i64> {
         let read = i64::from_str_radix(number.as_str(), number.radix());
-        let message = match read.as_ref().map_err(std::num::ParseIntError::kind) {
+        let (stand_in, message) = match read.as_ref().map_err(std::num::ParseIntError::kind) {
             Ok(_) => return read.ok(),
             Err(std::num::IntErrorKind::PosOverflow) => {
-                format!(
-                    "{} is above {}, the largest whole number TOML has",
-                    words::clipped(&number.to_string()),
-                    i64::MAX
-                )
+                let shown = words::clipped(&number.to_string());
+                (Some(i64::MAX), format!("{shown} is above {}, the largest whole number TOML has", i64::MAX))
             }
             Err(std::num::IntErrorKind::NegOverflow) => {
-                format!(
-                    "{} is below {}, the smallest whole number TOML has",
-                    words::clipped(&number.to_string()),
-                    i64::MIN
-                )
+                let shown = words::clipped(&number.to_string());
+                (Some(i64::MIN), format!("{shown} is below {}, the smallest whole number TOML has", i64::MIN))
             }
-            Err(_) => format!("{} is not a whole number", words::quoted(&number.to_string())),
+            Err(_) => (None, format!("{} is not a whole number", words::quoted(&number.to_string()))),
         };
         self.unreadable.push(Problem { path: path.to_owned(), at: Some(at), message, warning: false });
-        None
+        stand_in
     }
 }
 

@@ -69,7 +69,7 @@ impl Offset {
     }
 
     /// The least distance from `median_ms` that is possible; positive where the own clock is ahead.
-    fn beyond(self, median_ms: i64) -> i64 {
+    pub(crate) fn beyond(self, median_ms: i64) -> i64 {
         if median_ms < self.least_ms {
             self.least_ms.saturating_sub(median_ms)
         } else if median_ms > self.most_ms {

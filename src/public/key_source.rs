@@ -16,7 +16,10 @@ use base64ct::{Base64, Encoding};
 use rand::{TryRng, rngs::SysRng};
 use zeroize::Zeroizing;
 
-use crate::public::keys::{FIRST_VERSION, KeyError, KeyStart, Keyring, MASTER_LEN, Reissue, StartAt};
+use crate::{
+    config::Environment,
+    public::keys::{FIRST_VERSION, KeyError, KeyStart, Keyring, MASTER_LEN, Reissue, StartAt},
+};
 
 /// Where the keys of one name of `[keys]` come from. Implement it for a key service.
 #[async_trait]
@@ -188,6 +191,16 @@ impl FileKeys {
                 append(&mut changed, &format!("{next}.reissues = {old}"));
             }
             KeyChange::Revoke { version } => {
+                if ring.is_revoked(*version) {
+                    return Err(refused(format!("version {version} is revoked already")));
+                }
+                if !ring.versions().any(|known| known == *version) {
+                    let known: Vec<String> = ring.versions().map(|version| version.to_string()).collect();
+                    return Err(refused(format!(
+                        "there is no version {version} to revoke (known: {})",
+                        known.join(", ")
+                    )));
+                }
                 if !ring.reissues().iter().any(|Reissue { old, .. }| old == version) {
                     let fault = format!("version {version} still owns ids: reissue them under a new version first");
                     return Err(refused(fault));
@@ -239,8 +252,12 @@ impl EnvKeys {
         Self { name: name.into() }
     }
 
-    pub(crate) fn parse(&self, value: Option<String>) -> Result<Keyring, KeyError> {
-        let value = Zeroizing::new(value.ok_or_else(|| KeyError::Missing { place: self.place() })?);
+    pub(crate) fn read_in(&self, environment: &Environment) -> Result<Keyring, KeyError> {
+        let value = environment.value(&self.name).map_err(|_| KeyError::Refused {
+            place: self.place(),
+            fault: "its value is not UTF-8: set it to lines of keys".to_owned(),
+        })?;
+        let value = value.ok_or_else(|| KeyError::Missing { place: self.place() })?;
         Keyring::parse(&Zeroizing::new(value.replace(';', "\n")), &self.place())
     }
 }
@@ -263,7 +280,7 @@ impl KeySource for EnvKeys {
     }
 
     async fn load(&self) -> Result<Keyring, KeyError> {
-        self.parse(std::env::var(&self.name).ok())
+        self.read_in(&Environment::of_process())
     }
 }
 
@@ -435,12 +452,13 @@ mod tests {
         let one = "1 = AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=";
         let two = "2 = ICEiIyQlJicoKSorLC0uLzAxMjM0NTY3ODk6Ozw9Pj8=";
         let keys = EnvKeys::new("MINTAGE_KEYS");
+        let set_to = |text: String| keys.read_in(&Environment::of([("MINTAGE_KEYS", text)]));
         for text in [format!("{one}\n{two}\n"), format!("{one}; {two}")] {
-            assert_eq!(keys.parse(Some(text)).unwrap().versions().collect::<Vec<_>>(), [1, 2]);
+            assert_eq!(set_to(text).unwrap().versions().collect::<Vec<_>>(), [1, 2]);
         }
-        let told = keys.parse(None).unwrap_err().to_string();
+        let told = keys.read_in(&Environment::default()).unwrap_err().to_string();
         assert!(told.starts_with("the variable MINTAGE_KEYS: no keys here"), "{told}");
-        assert!(matches!(keys.parse(Some(String::new())), Err(KeyError::Missing { .. })));
+        assert!(matches!(set_to(String::new()), Err(KeyError::Missing { .. })));
     }
 
     #[test]

@@ -78,7 +78,23 @@ fn refuse_strangers(settings: &mut Settings<'_>, form: &str) {
 }
 
 fn token(settings: &mut Settings<'_>, subject: &Subject<'_>) -> Result<PublicForm, FormError> {
-    let form = PublicForm::token(&prefix(settings, subject)?, subject.scheme.kind)?;
+    let form = prefix(settings, subject).and_then(|prefix| PublicForm::token(&prefix, subject.scheme.kind));
+    let rest = token_alphabet(settings);
+    // Both are told: the first here, if it is not the only one.
+    let (form, (alphabet, context)) = match (form, rest) {
+        (Ok(form), Ok(rest)) => (form, rest),
+        (Err(error), Err(other)) => {
+            settings.refuse(error.key(), error.message());
+            return Err(other);
+        }
+        (Err(error), _) | (_, Err(error)) => return Err(error),
+    };
+    let form = if context { form.with_context()? } else { form };
+    form.in_alphabet(alphabet)
+}
+
+/// The alphabet of a token, and whether it is bound to a context.
+fn token_alphabet(settings: &mut Settings<'_>) -> Result<(Alphabet, bool), FormError> {
     let alphabet = match settings.choice("alphabet", &["crockford", "base62", "novowel"]) {
         Some("base62") => Alphabet::Base62,
         Some("novowel") => Alphabet::NoVowel,
@@ -90,8 +106,7 @@ fn token(settings: &mut Settings<'_>, subject: &Subject<'_>) -> Result<PublicFor
                      different ids, so say that none does";
         return Err(FormError::new(if case_sensitive { "case_sensitive" } else { "alphabet" }, fault));
     }
-    let form = if settings.flag("context").unwrap_or(false) { form.with_context()? } else { form };
-    form.in_alphabet(alphabet)
+    Ok((alphabet, settings.flag("context").unwrap_or(false)))
 }
 
 fn short(settings: &mut Settings<'_>, subject: &Subject<'_>) -> Result<PublicForm, FormError> {

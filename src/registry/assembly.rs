@@ -226,6 +226,15 @@ impl Assembly<'_> {
                 let fresh = publish::fresh_starts(ring, recorded).cloned().collect::<Vec<KeyStart>>();
                 self.starts_lie_ahead(&store, &name, &fresh).await?;
             }
+            if recorded.is_none() && self.rings.was_found(&name) && !publish::always_begins_empty(self.checked, &store)
+            {
+                let formats = self.formats(&store).await?;
+                let known = publish::knows_any(&*formats, self.checked).await;
+                if !known.map_err(|source| store_error(&store, source))? {
+                    let told = publish::older_than_store(&name, &store);
+                    self.notices.push(format!("warning: {told}. {}", publish::OLDER_THAN_STORE));
+                }
+            }
             records.push((store, record_name(&name), record));
         }
         for entity in wanted {

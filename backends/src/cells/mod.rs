@@ -15,6 +15,7 @@ mod range;
 mod record;
 #[cfg(any(feature = "etcd", feature = "zookeeper"))]
 mod url;
+mod vitals;
 mod work;
 
 use std::{
@@ -26,7 +27,7 @@ use std::{
 };
 
 use async_trait::async_trait;
-use mintage_core::{Clock, StoreError};
+use mintage_core::{Clock, StoreError, StoreSetting};
 
 #[cfg(any(feature = "etcd", feature = "zookeeper"))]
 pub(crate) use self::url::Servers;
@@ -51,6 +52,14 @@ pub(crate) trait Cells: fmt::Debug + Send + Sync + 'static {
     /// # Errors
     /// `Unavailable`, `Refused`, or `Corrupt` for a value that is no text.
     async fn read(&self, keys: &[String]) -> Result<Snapshot, StoreError>;
+
+    /// What a person should know of the servers. None of their settings is a reason to fail here.
+    ///
+    /// # Errors
+    /// `Unavailable`, or `Refused` for a user who may not log in.
+    async fn settings(&self) -> Result<Vec<StoreSetting>, StoreError> {
+        Ok(Vec::new())
+    }
 
     /// Makes the place for the records, where it takes one. Asked for before the first record is made.
     ///

@@ -13,6 +13,28 @@ use super::{
 };
 use crate::column::Target;
 
+/// How many columns of that name a table has.
+const POSTGRES_COLUMN: &str = "
+    SELECT count(*) AS found FROM pg_catalog.pg_attribute
+    WHERE attrelid = CAST(CAST(?1 AS text) AS regclass) AND attname = ?2 AND attnum > 0 AND NOT attisdropped";
+const MYSQL_COLUMN: &str = "
+    SELECT COUNT(*) AS found FROM information_schema.columns
+    WHERE table_schema = IF(?1 = '', DATABASE(), ?1) AND table_name = ?2 AND column_name = ?3";
+
+/// How many unique indexes have that column and no other, for every row and the whole value.
+const POSTGRES_UNIQUE: &str = "
+    SELECT count(*) AS found FROM pg_catalog.pg_index AS i
+    JOIN pg_catalog.pg_attribute AS a ON a.attrelid = i.indrelid AND a.attnum = i.indkey[0]
+    WHERE i.indrelid = CAST(CAST(?1 AS text) AS regclass) AND a.attname = ?2 AND i.indnkeyatts = 1
+      AND i.indisunique AND i.indisvalid AND i.indpred IS NULL AND i.indexprs IS NULL";
+const MYSQL_UNIQUE: &str = "
+    SELECT COUNT(*) AS found FROM (
+        SELECT index_name FROM information_schema.statistics
+        WHERE table_schema = IF(?1 = '', DATABASE(), ?1) AND table_name = ?2
+        GROUP BY index_name
+        HAVING COUNT(*) = 1 AND MAX(non_unique) = 0 AND MAX(column_name) = ?3 AND MAX(sub_part) IS NULL
+    ) AS covering";
+
 /// A database on a server.
 #[derive(Clone, Debug)]
 pub(crate) struct Place {
@@ -76,6 +98,29 @@ impl Place {
             let runs = session.fetch(&runs, &values).await?;
             let runs = runs.iter().map(|row| Ok((read::text(row, "first_one")?, read::text(row, "last_one")?)));
             Ok((used, runs.collect::<Result<_, Fault>>()?))
+        };
+        read.await.map_err(|fault: Fault| fault.reading(&self.server))
+    }
+
+    /// Whether a unique index is on the column alone and on all rows; `None` where there is no such column.
+    pub(crate) async fn is_unique(&self, target: &Target, timeout: Duration) -> Result<Option<bool>, StoreError> {
+        let read = async {
+            let mut session = self.open(timeout).await?;
+            let table = self.table(target);
+            let (columns, indexes, values): (&str, &str, Vec<Value<'_>>) = match self.dialect {
+                Dialect::Postgres => (POSTGRES_COLUMN, POSTGRES_UNIQUE, vec![(&table).into(), (&target.column).into()]),
+                Dialect::MySql => {
+                    let (schema, name) = match target.table.as_slice() {
+                        [schema, name] => (schema.as_str(), name.as_str()),
+                        names => ("", names.last().map_or("", String::as_str)),
+                    };
+                    (MYSQL_COLUMN, MYSQL_UNIQUE, vec![schema.into(), name.into(), (&target.column).into()])
+                }
+            };
+            if count(&session.fetch(columns, &values).await?)? == 0 {
+                return Ok(None);
+            }
+            Ok(Some(count(&session.fetch(indexes, &values).await?)? > 0))
         };
         read.await.map_err(|fault: Fault| fault.reading(&self.server))
     }
@@ -149,6 +194,10 @@ fn next_in(definition: &str, column: &str) -> Option<u64> {
     columns.lines().find(|line| line.starts_with(&ours) && line.contains(" AUTO_INCREMENT"))?;
     let digits = options.split_once("AUTO_INCREMENT=")?.1;
     digits.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
+}
+
+fn count(rows: &[Row]) -> Result<u64, Fault> {
+    rows.first().map_or(Ok(0), |row| read::number(row, "found"))
 }
 
 /// The value of the first row; `None` for NULL and where there is no row.

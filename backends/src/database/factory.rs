@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use mintage_core::{
-    StoreError,
+    StoreError, Vitals,
     plugin::{Address, Backend, BackendFactory},
 };
 
@@ -73,6 +73,10 @@ impl BackendFactory for PostgresFactory {
         Ok(DatabaseStore::open_existing(address).await?.map(backend))
     }
 
+    async fn vitals(&self, address: &Address) -> Result<Vitals, StoreError> {
+        DatabaseStore::vitals(address).await
+    }
+
     fn ddl(&self) -> Option<String> {
         Some(Dialect::Postgres.ddl().to_owned())
     }
@@ -115,6 +119,10 @@ impl BackendFactory for MySqlFactory {
 
     async fn open_existing(&self, address: &Address) -> Result<Option<Backend>, StoreError> {
         Ok(DatabaseStore::open_existing(address).await?.map(backend))
+    }
+
+    async fn vitals(&self, address: &Address) -> Result<Vitals, StoreError> {
+        DatabaseStore::vitals(address).await
     }
 
     fn ddl(&self) -> Option<String> {

@@ -31,6 +31,7 @@ mod schema;
 mod session;
 mod target;
 mod token;
+mod vitals;
 
 use std::{
     collections::HashMap,

@@ -65,6 +65,30 @@ pub(crate) async fn gaps(
     read.await.map_err(|fault: Fault| fault.reading(path))
 }
 
+/// Whether the column alone is the primary key, or has a unique index on all rows; `None` where there is no such column.
+pub(crate) async fn is_unique(path: &Path, target: &Target) -> Result<Option<bool>, StoreError> {
+    let read = async {
+        let mut conn = open(path).await?;
+        let (schema, name) = match target.table.as_slice() {
+            [schema, name] => (schema.as_str(), name.as_str()),
+            names => ("main", names.last().map_or("", String::as_str)),
+        };
+        // A column that is an INTEGER PRIMARY KEY has no index of its own.
+        let columns = "SELECT pk > 0 AND (SELECT count(*) FROM pragma_table_info(?1, ?3) WHERE pk > 0) = 1 \
+                       FROM pragma_table_info(?1, ?3) WHERE name = ?2 COLLATE NOCASE";
+        let indexes = "SELECT count(*) FROM pragma_index_list(?1, ?3) AS one WHERE one.\"unique\" AND NOT one.partial \
+                       AND (SELECT count(*) FROM pragma_index_info(one.name, ?3)) = 1 \
+                       AND (SELECT name FROM pragma_index_info(one.name, ?3)) = ?2 COLLATE NOCASE";
+        let key: Option<i64> =
+            sqlx::query_scalar(columns).bind(name).bind(&target.column).bind(schema).fetch_optional(&mut conn).await?;
+        let Some(key) = key else { return Ok(None) };
+        let found: i64 =
+            sqlx::query_scalar(indexes).bind(name).bind(&target.column).bind(schema).fetch_one(&mut conn).await?;
+        Ok(Some(key > 0 || found > 0))
+    };
+    read.await.map_err(|fault: Fault| fault.reading(path))
+}
+
 async fn open(path: &Path) -> Result<SqliteConnection, Fault> {
     let options = SqliteConnectOptions::new().filename(path).read_only(true).disable_statement_logging();
     Ok(options.connect().await?)

@@ -17,6 +17,7 @@ mod range;
 mod read;
 mod schema;
 mod token;
+mod vitals;
 
 use std::{
     fmt,
@@ -27,7 +28,7 @@ use std::{
 
 use async_trait::async_trait;
 use mintage_core::{
-    Clock, StoreError,
+    Clock, StoreError, Vitals,
     plugin::{Address, Backend, BackendFactory},
 };
 use sqlx::{
@@ -92,10 +93,11 @@ impl SqliteStore {
         timeout: Duration,
     ) -> Result<Option<Self>, StoreError> {
         let path = path.into();
+        // Where none can be made, none will be found later either.
+        check_place(&path)?;
         if !path.exists() {
             return Ok(None);
         }
-        check_place(&path)?;
         let identity = Identity::at(&path).map_err(|error| gone(&path).caused_by(error))?;
         // An application's own database stays in the mode it is in.
         let finding = async {
@@ -220,6 +222,11 @@ impl BackendFactory for SqliteFactory {
         Ok(SqliteStore::open_existing(path, address.clock.clone(), timeout).await?.map(backend))
     }
 
+    async fn vitals(&self, address: &Address) -> Result<Vitals, StoreError> {
+        let path = address.folder.join(Self::path(&address.url).map_err(refused)?);
+        vitals::of(&path, &*address.clock, Duration::from_millis(address.timeout_ms)).await
+    }
+
     fn ddl(&self) -> Option<String> {
         Some(format!("PRAGMA journal_mode = WAL;\n{}", schema::ddl()))
     }
@@ -326,6 +333,12 @@ async fn within<T>(
 ///
 /// The file is not opened here: closing it again would drop the locks of every connection that this process has on it.
 fn check_place(path: &Path) -> Result<(), StoreError> {
+    if path.to_str().is_none() {
+        let shown = path.display();
+        return Err(refused(format!(
+            "{shown}: SQLite takes no path that is not UTF-8: rename the folder, or name another"
+        )));
+    }
     if path.is_dir() {
         return Err(refused(format!("{} is a folder: name a file in it", path.display())));
     }

@@ -42,7 +42,7 @@ fn a_good_config_is_summed_up() {
         assert!(ran.lines().iter().any(|line| line.starts_with(name)), "{name}: {ran:?}");
     }
     assert!(ran.out.contains("public number: hides the sequence; existence can be probed"), "{ran:?}");
-    assert_eq!(ran.err, "");
+    assert_eq!(ran.err, "mintage: the config is good; whether its key files and stores are, `mintage doctor` looks\n");
     assert!(!folder.path("mintage.db").exists(), "nothing is opened");
     let listed = folder.run(&["check", "-o", "json"]).expect(0).json();
     assert_eq!(listed, json!([]));

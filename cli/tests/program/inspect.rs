@@ -173,3 +173,50 @@ fn one_wrong_text_fails_the_run_and_the_others_are_told() {
     let ran = folder.feed(many.as_bytes(), &["inspect", "-", "-o", "csv"]).expect(1).says("400 more texts");
     assert_eq!(ran.lines().len(), 501);
 }
+
+#[test]
+fn a_mistyped_public_number_is_said_to_be_one() {
+    let folder = Folder::shipped();
+    let public = folder.run(&["new", "orders", "--public"]).expect(0).out.trim().to_owned();
+    let right = folder.run(&["inspect", &public]).expect(0);
+    assert!(!right.out.contains("mistyped") && right.out.contains("a public number of orders"), "{right:?}");
+    for at in 0..public.len() {
+        let mut wrong = public.clone().into_bytes();
+        wrong[at] = b'0' + (wrong[at] - b'0' + 1) % 10;
+        let wrong = String::from_utf8(wrong).unwrap();
+        // A first digit of 0 is another length.
+        let told = folder.run(&["inspect", &wrong]).expect(0);
+        assert!(wrong.starts_with('0') || told.out.contains("looks like a public number of orders"), "{told:?}");
+    }
+    let mut wrong = public.into_bytes();
+    wrong[5] = b'0' + (wrong[5] - b'0' + 1) % 10;
+    let wrong = String::from_utf8(wrong).unwrap();
+    let json = folder.run(&["inspect", &wrong, "-o", "json"]).expect(0).json();
+    assert_eq!(json[0]["mistyped"][0], "orders", "{json}");
+    // As people write it, it is nothing else.
+    let spaced = format!("{} {}", &wrong[..4], &wrong[4..]);
+    folder.run(&["inspect", &spaced]).expect(1).says("looks like a public number of orders");
+}
+
+#[test]
+fn the_numbers_of_a_series_are_read() {
+    let series = "[series.invoices]\nformat = \"RE{yyyy}{mm}{dd}-{n:06}\"\nzone = \"Europe/Berlin\"\n";
+    let folder = Folder::with(&SHIPPED.replace("[workers.main]", &format!("{series}\n[workers.main]")));
+    let first = folder.run(&["new", "invoices"]).expect(0).out.trim().to_owned();
+    let told = folder.run(&["inspect", &first]).expect(0);
+    assert!(
+        told.out.contains("is  number 1 of series invoices, period ") && told.out.contains("handed out"),
+        "{told:?}"
+    );
+    let json = folder.run(&["inspect", &first, "-o", "json"]).expect(0).json();
+    assert_eq!((&json[0]["scheme"], &json[0]["entity"]), (&"series".into(), &"invoices".into()), "{json}");
+    assert_eq!((&json[0]["series"][0]["number"], &json[0]["series"][0]["next"]), (&"1".into(), &"2".into()), "{json}");
+    let csv = folder.run(&["inspect", &first, "-o", "csv"]).expect(0);
+    assert!(csv.lines()[1].starts_with(&format!("{first},series,invoices,")), "{csv:?}");
+    let later = format!("{}000007", first.strip_suffix("000001").unwrap());
+    let told = folder.run(&["inspect", &later]).expect(0);
+    assert!(told.out.contains("not handed out yet: the period stands at 2"), "{told:?}");
+    let typed = first.to_lowercase().replace('-', " ");
+    assert!(folder.run(&["inspect", &typed]).expect(0).out.contains("number 1 of series invoices"));
+    folder.run(&["inspect", "RE20261399-000001"]).expect(1);
+}

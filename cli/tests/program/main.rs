@@ -10,11 +10,14 @@ mod bad_input;
 mod cases;
 mod clock;
 mod crowd;
+mod doctor;
 mod facts;
 mod folder;
 mod inspect;
 mod kills;
+mod mishaps;
 mod new;
+mod places;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod public;

@@ -88,6 +88,7 @@ fn the_printed_statements_are_enough() {
     folder.run(&["workers", "revoke", "main", "3", "--yes"]).expect(0);
     folder.run(&["workers", "release", "main", "3", "--yes"]).expect(0);
     folder.run(&["workers", "history", "main"]).expect(0);
+    folder.run(&["doctor"]).expect(0).says("0 errors, 0 warnings");
     folder.run(&["store", "bump", "--yes"]).expect(0).says("bumped");
 }
 

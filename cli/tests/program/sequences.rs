@@ -47,8 +47,8 @@ fn raise_shows_asks_and_never_lowers() {
     assert_eq!((ran.out.as_str(), folder.path("ids.db").exists()), (plan, false));
     assert_eq!(folder.run(&["sequences", "raise", "orders", "1000", "--yes"]).expect(0).out, plan);
     assert_eq!(new(&folder), "1000");
-    let ran =
-        folder.run(&["sequences", "raise", "orders", "7", "--yes"]).expect(0).says("next number of orders is 1001");
+    // To where it is already there is nothing to do and nothing to ask.
+    let ran = folder.run(&["sequences", "raise", "orders", "7"]).expect(0);
     assert!(ran.out.contains("stays 1001, which is not below 7"), "{ran:?}");
     assert_eq!(new(&folder), "1001");
     let list = folder.run(&["sequences", "list", "-o", "json"]).expect(0).json();

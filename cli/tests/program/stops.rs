@@ -82,7 +82,7 @@ fn a_stopped_run_gives_its_worker_id_back() {
 #[test]
 fn a_closed_pipe_is_no_failure_and_gives_the_numbers_back() {
     let folder = Folder::shipped();
-    folder.run(&["keys", "new"]).expect(0);
+    folder.run(&["new", "users"]).expect(0);
     let (child, reader, first) = piped(&folder, "orders");
     assert_eq!(first, 1);
     drop(reader);

@@ -122,9 +122,7 @@ impl<'c> Reader<'c> {
     ) -> PoolConfig {
         let region = self.region(block, regions);
         let lease = self.lease(block);
-        if let Some(lease) = &lease {
-            self.windows_hold_units(block, lease, users);
-        }
+        self.windows_hold_units(block, &lease, users);
         // Empty or the default after a fault, and then nobody sees it.
         let store = self.store_of(block, known).unwrap_or_default();
         let workers = self.workers(region.as_ref(), users);
@@ -142,7 +140,7 @@ impl<'c> Reader<'c> {
             region: region.map(|(name, _)| name.to_owned()),
             which,
             no_ordinal,
-            lease: lease.unwrap_or_default(),
+            lease,
             instance: self.instance(block),
             count,
             on_lease_lost: self.on_lease_lost(block),
@@ -247,12 +245,11 @@ impl<'c> Reader<'c> {
     }
 
     /// The times of a lease; `None` after a fault.
-    fn lease(&mut self, block: &Block<'c>) -> Option<LeaseTimes> {
+    /// The times as far as they can be read. A wrong one hides no other.
+    fn lease(&mut self, block: &Block<'c>) -> LeaseTimes {
         let mut times = LeaseTimes::default();
         let mut settings = self.settings(block);
-        let Some(mut lease) = settings.table("lease") else {
-            return (!settings.has("lease")).then_some(times);
-        };
+        let Some(mut lease) = settings.table("lease") else { return times };
         let refusals = lease.refusals();
         for (key, time_ms) in [
             ("ttl", &mut times.ttl_ms),
@@ -276,7 +273,7 @@ impl<'c> Reader<'c> {
         if let Some(fault) = out_of_order(&times).filter(|_| sound) {
             lease.refuse("", fault);
         }
-        (lease.refusals() == refusals).then_some(times)
+        times
     }
 
     fn windows_hold_units(&mut self, block: &Block<'c>, lease: &LeaseTimes, users: &[User<'_>]) {
@@ -308,7 +305,13 @@ impl<'c> Reader<'c> {
         let path = join(&block.path, "instance");
         let environment = self.environment;
         let from_config = block.text("instance");
-        let from_environment = environment.value(Environment::INSTANCE).map(|name| (name, block.at));
+        let from_environment = match environment.value(Environment::INSTANCE) {
+            Ok(name) => name.map(|name| (name, block.at)),
+            Err(error) => {
+                self.refuse(&path, Some(block.at), error.to_string());
+                None
+            }
+        };
         for (origin, given) in [("", from_config), ("the environment variable MINTAGE_INSTANCE: ", from_environment)] {
             if let Some((name, at)) = given.filter(|(name, _)| !INSTANCE.fits(name)) {
                 let message = format!("{origin}{} is no instance name: write {}", words::quoted(name), INSTANCE.words);

@@ -28,8 +28,15 @@ impl<'c> Reader<'c> {
         let Value::Table(table) = &setting.value else { return None };
         let path = join(&entity.path, "public");
         let mut settings = Settings::new(path.clone(), Some(setting.at), table, &mut self.problems, self.now_ms);
-        let form = PublicForm::read(&mut settings, &subject)?;
+        let form = PublicForm::read(&mut settings, &subject);
         let public = Block { name: "public", path, at: setting.at, table };
+        let Some(form) = form else {
+            // What is wrong with the form hides no key that does not exist.
+            if let Some((key, at)) = public.text("key") {
+                self.known_name("key", key, &known.keys, &join(&public.path, "key"), at);
+            }
+            return None;
+        };
         self.keys_of(&public, form, known)
     }
 

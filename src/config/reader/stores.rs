@@ -63,13 +63,19 @@ impl<'c> Reader<'c> {
         match (table.setting("env"), table.text("file")) {
             (Some(_), None) if table.setting("file").is_none() => {
                 let (variable, at) = self.variable(&table)?;
-                if self.environment.value(variable).is_none() {
-                    let message = format!("the environment variable {variable} is not set: set it to the password");
-                    self.refuse(&join(&table.path, "env"), Some(at), message);
+                let fault = match self.environment.value(variable) {
+                    Ok(Some(_)) => None,
+                    Ok(None) => Some(format!("the environment variable {variable} is not set: set it to the password")),
+                    Err(error) => Some(error.to_string()),
+                };
+                if let Some(fault) = fault {
+                    self.refuse(&join(&table.path, "env"), Some(at), fault);
                 }
                 Some(PasswordPlace::Variable(variable.to_owned()))
             }
-            (None, Some((file, _))) if !file.is_empty() => Some(PasswordPlace::File(self.config.folder.join(file))),
+            (None, Some((file, at))) if !file.is_empty() => {
+                Some(PasswordPlace::File(self.beside_config(&join(&table.path, "file"), at, file)))
+            }
             (None, None) if table.setting("file").is_some() => None,
             _ => {
                 let message = "write the one place where the password is: `{ file = \"…\" }` or `{ env = \"…\" }`";
@@ -86,12 +92,12 @@ impl<'c> Reader<'c> {
             Value::Flag(true) => Tls::default(),
             Value::Table(table) => {
                 let table = Block { name: "tls", path: path.clone(), at: setting.at, table };
-                let ca = table.text("ca").map(|(ca, _)| ca);
-                if ca == Some("") {
+                let ca = table.text("ca");
+                if ca.is_some_and(|(ca, _)| ca.is_empty()) {
                     let message = "empty: write the path of a file in PEM, such as \"ca.pem\"";
                     self.refuse(&join(&path, "ca"), Some(setting.at), message);
                 }
-                Tls::trusting(ca.map(|ca| self.config.folder.join(ca)))
+                Tls::trusting(ca.map(|(ca, at)| self.beside_config(&join(&path, "ca"), at, ca)))
             }
             _ => return None,
         };
@@ -161,7 +167,14 @@ impl<'c> Reader<'c> {
             return None;
         };
         let environment = self.environment;
-        match environment.value(variable) {
+        let value = match environment.value(variable) {
+            Ok(value) => value,
+            Err(error) => {
+                self.refuse(&join(&table.path, "env"), Some(at), error.to_string());
+                return None;
+            }
+        };
+        match value {
             Some(url) => Some(Url { text: url, variable: Some(variable), at }),
             None if table.setting("default").is_none() => {
                 let message = format!(
@@ -181,7 +194,12 @@ impl<'c> Reader<'c> {
         let known: Vec<&str> = catalog.backends().iter().map(|factory| factory.url_scheme()).collect();
         let scheme = url.text.split_once(':').map(|(scheme, _)| scheme);
         let checked = match catalog.backends().iter().find(|factory| Some(factory.url_scheme()) == scheme) {
-            Some(factory) => factory.check(url.text),
+            Some(factory) => factory.check(url.text).map(|()| {
+                let file = url.text.split_once(':').map_or("", |(_, file)| file);
+                if factory.local() && !file.is_empty() {
+                    self.beside_config(path, url.at, file);
+                }
+            }),
             None => Err(unknown_store(scheme, &known)),
         };
         if let Err(fault) = checked {
@@ -216,8 +234,8 @@ impl<'c> Reader<'c> {
                 let (variable, _) = self.variable(block)?;
                 return Some(KeyConfig { name: block.name.to_owned(), place: KeyPlace::Variable(variable.to_owned()) });
             }
-            (Some(Setting { value: Value::Text(file), .. }), None) => {
-                let path = self.config.folder.join(file);
+            (Some(Setting { value: Value::Text(file), at }), None) => {
+                let path = self.beside_config(&join(&block.path, "file"), *at, file);
                 return Some(KeyConfig { name: block.name.to_owned(), place: KeyPlace::File(path) });
             }
             // Of another type, or missing because another key is wrong: told already.

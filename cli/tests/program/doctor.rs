@@ -1,0 +1,443 @@
+//! `mintage doctor`: what it says of a fleet that is well, and of each way in which one is not. It never changes anything.
+
+use std::fs;
+
+use serde_json::Value;
+
+use crate::folder::{Folder, Ran};
+
+const CONFIG: &str = r#"version = 1
+
+[entities.orders]
+scheme = "segment"
+range = 10
+public = { form = "number", digits = 12, key = "main" }
+
+[entities.events]
+scheme = "snowflake"
+epoch = "2026-01-01T00:00:00Z"
+layout = { time = 41, worker = 10, sequence = 12 }
+worker = { pool = "main" }
+
+[series.invoices]
+format = "{yyyy}-{n:06}"
+zone = "Europe/Berlin"
+
+[workers.main]
+region = "eu"
+
+[regions]
+eu = "0..256"
+us = "256..512"
+
+[keys.main]
+file = "mintage.keys"
+
+[stores.main]
+"#;
+
+fn at(url: &str) -> Folder {
+    Folder::with(&format!("{CONFIG}url = \"{url}\"\n"))
+}
+
+/// The findings of a run that ends with `code`.
+fn findings(folder: &Folder, code: i32) -> Vec<Value> {
+    let told = folder.run(&["doctor", "-o", "json"]).expect(code).json();
+    told.as_array().unwrap().clone()
+}
+
+/// The one finding about `path` whose message holds `what`.
+#[track_caller]
+fn one<'f>(findings: &'f [Value], path: &str, what: &str) -> &'f Value {
+    let fits = |one: &&Value| one["path"] == path && one["message"].as_str().unwrap().contains(what);
+    let found: Vec<&Value> = findings.iter().filter(fits).collect();
+    assert_eq!(found.len(), 1, "{path} {what:?} in {findings:#?}");
+    found[0]
+}
+
+#[track_caller]
+fn severity(findings: &[Value], path: &str, what: &str) -> String {
+    one(findings, path, what)["severity"].as_str().unwrap().to_owned()
+}
+
+/// Every finding that is no `ok`.
+fn complaints(findings: &[Value]) -> Vec<&Value> {
+    findings.iter().filter(|one| one["severity"] != "ok").collect()
+}
+
+fn use_all(folder: &Folder) -> Ran {
+    folder.run(&["new", "events"]).expect(0);
+    folder.run(&["new", "invoices"]).expect(0);
+    folder.run(&["new", "orders", "-n", "3"]).expect(0)
+}
+
+/// What every store that is well and in use must show.
+fn is_well(folder: &Folder) -> Vec<Value> {
+    let fresh = findings(folder, 0);
+    assert_eq!(severity(&fresh, "stores.main", "nothing of Mintage is there yet"), "ok");
+    assert_eq!(
+        severity(&findings(folder, 0), "stores.main", "nothing of Mintage is there yet"),
+        "ok",
+        "looking made it"
+    );
+    folder.run(&["store", "init"]).expect(0);
+    use_all(folder);
+    let told = findings(folder, 0);
+    assert!(complaints(&told).is_empty(), "{told:#?}");
+    one(&told, "stores.main", "answers in");
+    one(&told, "workers.main eu", "0 of 256 worker ids held");
+    one(&told, "entities.orders", "segment, as store main has it on record");
+    one(&told, "entities.orders", "the next number is 4");
+    one(&told, "entities.events", "snowflake, as store main has it on record");
+    one(&told, "series.invoices", "as store main has it on record");
+    one(&told, "regions", "as store main has them on record");
+    one(&told, "keys.main", "as store main has it on record");
+    told
+}
+
+#[test]
+fn an_embedded_store_that_is_well() {
+    for url in ["sqlite:ids.db", "file:ids"] {
+        let folder = at(url);
+        let fresh = findings(&folder, 0);
+        assert_eq!(severity(&fresh, "stores.main", "nothing of Mintage is there yet"), "ok");
+        let names = || fs::read_dir(folder.path("")).unwrap().count();
+        assert_eq!(names(), 1, "a look made a file");
+        use_all(&folder);
+        let told = findings(&folder, 0);
+        assert!(complaints(&told).is_empty(), "{told:#?}");
+        one(&told, "series.invoices", "the next number is 2");
+        let text = folder.run(&["doctor"]).expect(0).says("0 errors, 0 warnings");
+        assert!(text.lines().iter().all(|line| line.starts_with("ok ")), "{text:?}");
+        let csv = folder.run(&["doctor", "-o", "csv"]).expect(0);
+        assert_eq!(csv.lines()[0], "severity,path,message,remedy");
+    }
+    Folder::with("version = 2\n").run(&["doctor"]).expect(2);
+}
+
+#[test]
+fn a_key_file_that_is_older_than_its_store() {
+    let folder = at("sqlite:ids.db");
+    let first = use_all(&folder);
+    assert!(!first.err.contains("older"), "{first:?}");
+    for name in ["ids.db", "ids.db-wal", "ids.db-shm"] {
+        let _ = fs::remove_file(folder.path(name));
+    }
+    let told = findings(&folder, 0);
+    assert_eq!(severity(&told, "keys.main", "older than store main"), "warning");
+    folder.run(&["store", "init"]).expect(0);
+    assert_eq!(severity(&findings(&folder, 0), "keys.main", "older than store main"), "warning");
+    folder.run(&["new", "orders"]).expect(0).says("warning: the key file of keys.main is older than store main");
+    // It is on record from then on.
+    let again = folder.run(&["new", "orders"]).expect(0);
+    assert!(!again.err.contains("older"), "{again:?}");
+    assert!(complaints(&findings(&folder, 0)).is_empty());
+}
+
+#[test]
+fn keys_that_are_lost_or_others() {
+    let folder = at("sqlite:ids.db");
+    use_all(&folder);
+    let keys = folder.path("mintage.keys");
+    let kept = fs::read(&keys).unwrap();
+    fs::remove_file(&keys).unwrap();
+    let told = findings(&folder, 1);
+    assert_eq!(severity(&told, "keys.main", "is missing"), "error");
+    // What the record says of public ids cannot be compared, and is no second complaint.
+    assert_eq!(complaints(&told).len(), 1, "{told:#?}");
+    assert!(!keys.exists(), "a look made a key");
+    folder.write("mintage.keys", "1 = AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=\n");
+    let other = folder.run(&["doctor"]).expect(1);
+    assert!(other.out.contains("is not the key with which public ids were written"), "{other:?}");
+    assert!(!other.out.contains("AAECAwQF") && !other.err.contains("AAECAwQF"), "{other:?}");
+    folder.write("mintage.keys", &kept);
+    let others = findings(&folder, 0);
+    assert_eq!(severity(&others, "keys.main", "can be read by others"), "warning");
+}
+
+#[test]
+fn a_config_that_disagrees_with_the_records() {
+    let folder = at("sqlite:ids.db");
+    use_all(&folder);
+    let config = format!("{CONFIG}url = \"sqlite:ids.db\"\n");
+    folder.write("mintage.toml", config.replace("worker = 10, sequence = 12", "worker = 12, sequence = 10"));
+    let told = findings(&folder, 1);
+    assert_eq!(severity(&told, "entities.events", "disagrees with the format recorded"), "error");
+    folder.write("mintage.toml", config.replace("eu = \"0..256\"", "eu = \"0..200\""));
+    assert_eq!(severity(&findings(&folder, 1), "regions", "regions.eu: 0..200 in the config"), "error");
+}
+
+/// A block of one worker id, and a process that has it.
+#[test]
+fn a_pool_without_a_free_worker_id() {
+    let config = format!("{CONFIG}url = \"sqlite:ids.db\"\n");
+    let folder = Folder::with(&config.replace("eu = \"0..256\"", "eu = \"0..1\""));
+    let mut running = folder.start("ids", &["new", "events", "-n", "100000000"]);
+    running.wait_for_output();
+    let told = findings(&folder, 1);
+    let full = one(&told, "workers.main eu", "1 of 1 worker ids held: a process that starts now gets none");
+    assert!(full["severity"] == "error" && full["remedy"].is_string(), "{full}");
+    assert!(running.kill());
+}
+
+#[test]
+fn columns_are_looked_at() {
+    let folder = at("sqlite:ids.db");
+    folder.run(&["new", "orders", "-n", "3"]).expect(0);
+    let sql = |text: &str| {
+        tokio::runtime::Runtime::new().unwrap().block_on(async {
+            use sqlx::{ConnectOptions as _, sqlite::SqliteConnectOptions};
+            let options = SqliteConnectOptions::new().filename(folder.path("shop.db")).create_if_missing(true);
+            let mut conn = options.connect().await.unwrap();
+            sqlx::raw_sql(sqlx::AssertSqlSafe(text.to_owned())).execute(&mut conn).await.unwrap();
+        });
+    };
+    sql("CREATE TABLE by_key (id INTEGER PRIMARY KEY);
+         CREATE TABLE by_index (id INTEGER, note TEXT); CREATE UNIQUE INDEX one ON by_index (id);
+         CREATE TABLE bare (id INTEGER); CREATE INDEX plain ON bare (id);
+         CREATE TABLE pair (tenant INTEGER, id INTEGER, PRIMARY KEY (tenant, id));
+         CREATE TABLE part (id INTEGER, live INTEGER); CREATE UNIQUE INDEX some ON part (id) WHERE live = 1;
+         INSERT INTO by_key VALUES (3); INSERT INTO by_index VALUES (17, '')");
+    let look = |column: &str| folder.run(&["doctor", "--column", &format!("orders=sqlite:shop.db#{column}")]);
+    let well = look("by_key.id").expect(0);
+    assert!(well.out.contains("by_key.id is unique") && well.out.contains("goes up to 3, below the next"), "{well:?}");
+    let behind = look("by_index.id").expect(1);
+    assert!(behind.out.contains("goes up to 17, and the next number is 4"), "{behind:?}");
+    assert!(behind.out.contains("mintage sequences raise orders 18"), "{behind:?}");
+    for column in ["bare.id", "pair.id", "part.id"] {
+        let told = look(column).expect(0).says("1 warning");
+        assert!(told.out.contains("add a unique index on that column alone"), "{told:?}");
+    }
+    let missing = look("by_key.ident").expect(1);
+    assert!(missing.out.contains("there is no such column"), "{missing:?}");
+    look("by_key").expect(2).says("TABLE.COLUMN");
+    folder.run(&["doctor", "--column", "trees=sqlite:shop.db#by_key.id"]).expect(2).says("no entity \"trees\"");
+    folder.run(&["doctor", "--column", "orders"]).expect(2).says("ENTITY=URL#TABLE.COLUMN");
+    let secret = "orders=postgres://me:hunter2@db/ids#orders.id";
+    let told = folder.run(&["doctor", "--column", secret]).expect(2).says("a password among the arguments");
+    assert!(!format!("{told:?}").contains("hunter2"));
+}
+
+#[cfg(all(feature = "postgres", feature = "full"))]
+mod postgres {
+    use mintage_servers_for_tests::Postgres;
+
+    use super::*;
+
+    /// A row of a worker id that is held: its holder renewed it now, with a clock that is off by `off_ms`.
+    fn hold(server: &Postgres, region: &str, worker: u32, instance: &str, off_ms: i64) {
+        let now = "floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint";
+        server.sql_in(
+            "ids",
+            &format!(
+                "INSERT INTO mintage_worker VALUES ('main', '{region}', {worker}, 1, 1, decode(repeat('07', 16), 'hex'), \
+                 '{instance}', {now}, {now} + 600000, {now} + 600000, 0, 0, {now} + {off_ms}, {now})"
+            ),
+        );
+    }
+
+    #[test]
+    fn a_server_that_is_well_and_one_that_forgets() {
+        let Some(server) = Postgres::start() else { return };
+        let folder = at(&server.database("ids"));
+        let told = is_well(&folder);
+        assert_eq!(severity(&told, "stores.main", "PostgreSQL"), "ok");
+        one(&told, "stores.main", "synchronous_commit");
+        // The clock of one machine.
+        one(&told, "stores.main", "this machine's clock");
+
+        let Some(weak) = Postgres::start_with(&["fsync=off", "full_page_writes=off"]) else { return };
+        let folder = at(&weak.database("ids"));
+        let told = findings(&folder, 0);
+        assert_eq!(severity(&told, "stores.main", "fsync off: a crash can lose"), "warning");
+        assert_eq!(one(&told, "stores.main", "full_page_writes off")["remedy"], "set full_page_writes = on");
+    }
+
+    #[test]
+    fn holders_are_compared() {
+        let Some(server) = Postgres::start() else { return };
+        let folder = at(&server.database("ids"));
+        folder.run(&["new", "events"]).expect(0);
+        server.sql_in("ids", "DELETE FROM mintage_worker");
+        for (worker, instance) in [(1, "host-a/0123abcd"), (2, "host-a/0123abcd"), (3, "host-b/0123abce")] {
+            hold(&server, "eu", worker, instance, 0);
+        }
+        let well = findings(&folder, 0);
+        assert_eq!(severity(&well, "workers.main eu", "2 processes called host-a/0123abcd hold worker ids 1, 2"), "ok");
+        one(&well, "workers.main eu", "3 of 256 worker ids held");
+
+        hold(&server, "eu", 4, "pod-7", 0);
+        hold(&server, "eu", 5, "pod-7", 60);
+        hold(&server, "eu", 6, "pod-8", -5000);
+        hold(&server, "us", 300, "pod-9", 0);
+        hold(&server, "us", 3, "pod-10", 0);
+        let told = findings(&folder, 1);
+        let named = one(&told, "workers.main eu", "2 processes called pod-7 hold worker ids 4, 5");
+        assert!(named["severity"] == "warning" && named["remedy"].as_str().unwrap().contains("MINTAGE_INSTANCE"));
+        assert_eq!(severity(&told, "workers.main eu", "the clock of pod-7 (worker id 5)"), "warning");
+        assert_eq!(severity(&told, "workers.main eu", "the clock of pod-8 (worker id 6)"), "error");
+        assert_eq!(severity(&told, "workers.main us", "worker ids outside 256..512 are held: 3"), "error");
+        let twice = one(&told, "workers.main", "worker id 3 is held twice");
+        assert!(twice["message"].as_str().unwrap().contains("host-b/0123abce in workers.main eu"), "{twice}");
+        assert_eq!(twice["severity"], "error");
+    }
+
+    #[test]
+    fn a_worker_id_that_a_config_insists_on_and_another_has() {
+        let Some(server) = Postgres::start() else { return };
+        let url = server.database("ids");
+        let folder = at(&url);
+        folder.run(&["new", "events"]).expect(0);
+        server.sql_in("ids", "DELETE FROM mintage_worker");
+        hold(&server, "eu", 7, "elsewhere/0123abcd", 0);
+        let config = format!("{CONFIG}url = \"{url}\"\n");
+        folder.write("mintage.toml", config.replace("pool = \"main\" }", "pool = \"main\", id = 7 }"));
+        let told = findings(&folder, 0);
+        assert_eq!(
+            severity(&told, "workers.main eu", "insists on worker id 7, and elsewhere/0123abcd holds it"),
+            "warning"
+        );
+    }
+
+    #[test]
+    fn a_counter_that_stopped_and_a_table_that_is_ahead() {
+        let Some(server) = Postgres::start() else { return };
+        let url = server.database("ids");
+        let folder = at(&url);
+        folder.run(&["new", "orders", "-n", "3"]).expect(0);
+        server.sql_in(
+            "ids",
+            "CREATE TABLE shop (id BIGINT PRIMARY KEY); CREATE TABLE bare (id BIGINT); INSERT INTO shop VALUES (1), (50); \
+             CREATE TABLE late (id BIGINT); CREATE UNIQUE INDEX late_some ON late (id) WHERE id > 5; \
+             CREATE TABLE pair (a INT, id BIGINT, UNIQUE (a, id))",
+        );
+        let look = |column: &str| {
+            let column = format!("orders=env:IDS#{column}");
+            folder.run_with(&[("IDS", &url)], &["doctor", "--column", &column])
+        };
+        let ahead = look("public.shop.id").expect(1);
+        assert!(ahead.out.contains("shop.id is unique") && ahead.out.contains("goes up to 50"), "{ahead:?}");
+        for column in ["bare.id", "late.id", "pair.id"] {
+            let told = look(column).expect(0);
+            assert!(told.out.contains("add a unique index"), "{told:?}");
+        }
+        let missing = look("nowhere.id").expect(1);
+        assert!(missing.out.contains("error"), "{missing:?}");
+        server.sql_in("ids", "UPDATE mintage_sequence SET incarnation = 'before'");
+        let told = findings(&folder, 1);
+        let stopped = one(&told, "stores.main", "sequence orders in store main stopped");
+        assert!(stopped["remedy"].as_str().unwrap().contains("mintage sequences raise orders NUMBER"), "{stopped}");
+        server.sql_in("ids", "DELETE FROM mintage_sequence");
+        assert_eq!(severity(&findings(&folder, 1), "entities.orders", "its sequence orders is gone"), "error");
+    }
+
+    #[test]
+    fn a_server_that_is_down_or_a_standby() {
+        let Some(server) = Postgres::start() else { return };
+        let url = server.database("ids");
+        let folder = at(&url);
+        use_all(&folder);
+        let standby = Postgres::standby_of(&server);
+        let config = format!("{CONFIG}url = {{ env = \"MINTAGE_STORE\" }}\n");
+        let elsewhere = Folder::with(&config);
+        let to_standby = url.replace(&server.port().to_string(), &standby.port().to_string());
+        let told = elsewhere.run_with(&[("MINTAGE_STORE", &to_standby)], &["doctor"]).expect(1);
+        assert!(told.out.contains("role standby: a standby is not written to"), "{told:?}");
+        let primary = findings(&folder, 0);
+        assert_eq!(severity(&primary, "stores.main", "standbys 1, no commit waits for them"), "warning");
+
+        let port = server.port();
+        server.kill9();
+        let secret = format!("postgres://postgres:hunter2@127.0.0.1:{port}/ids");
+        let told = elsewhere.run_with(&[("MINTAGE_STORE", &secret)], &["doctor"]).expect(1);
+        assert!(told.out.starts_with("error    stores.main") && told.out.contains("cannot be reached"), "{told:?}");
+        assert!(!format!("{told:?}").contains("hunter2"), "{told:?}");
+    }
+}
+
+#[cfg(all(feature = "mysql", feature = "full"))]
+#[test]
+fn mariadb() {
+    use mintage_servers_for_tests::MariaDb;
+
+    let Some(server) = MariaDb::start_with(&["innodb-flush-log-at-trx-commit=1"]) else { return };
+    let url = server.database("ids");
+    let folder = at(&url);
+    let told = is_well(&folder);
+    assert_eq!(severity(&told, "stores.main", "MariaDB"), "ok");
+    one(&told, "stores.main", "innodb_flush_log_at_trx_commit 1");
+    server.sql("CREATE TABLE ids.shop (id BIGINT UNSIGNED PRIMARY KEY, code CHAR(9), UNIQUE part (code(3)))");
+    server.sql("CREATE TABLE ids.pair (a INT, id BIGINT, UNIQUE one (a, id)); INSERT INTO ids.shop VALUES (2, 'x')");
+    let look = |column: &str| {
+        let column = format!("orders=env:IDS#{column}");
+        folder.run_with(&[("IDS", &url)], &["doctor", "--column", &column])
+    };
+    assert!(look("shop.id").expect(0).out.contains("shop.id is unique"));
+    assert!(look("ids.shop.id").expect(0).out.contains("shop.id is unique"));
+    assert!(look("pair.id").expect(0).out.contains("add a unique index"));
+    assert!(look("shop.name").expect(1).out.contains("there is no such column"));
+    server.sql("SET GLOBAL innodb_flush_log_at_trx_commit = 2; SET GLOBAL read_only = 1");
+    let told = findings(&folder, 1);
+    assert_eq!(severity(&told, "stores.main", "innodb_flush_log_at_trx_commit 2: a crash can lose"), "warning");
+    assert_eq!(severity(&told, "stores.main", "read_only on"), "error");
+    // A start of the server is another life of it now, so counters stop.
+    one(&told, "stores.main", "sequence orders in store main stopped");
+}
+
+#[cfg(feature = "full")]
+#[test]
+fn redis() {
+    use mintage_servers_for_tests::Redis;
+
+    let Some(server) = Redis::start() else { return };
+    let folder = at(server.url());
+    let told = is_well(&folder);
+    one(&told, "stores.main", "server Redis");
+    one(&told, "stores.main", "this machine's clock");
+    server.command(&["CONFIG", "SET", "appendfsync", "everysec"]);
+    let weak = findings(&folder, 1);
+    let fault = one(&weak, "stores.main", "appendfsync everysec");
+    assert!(fault["severity"] == "error" && fault["remedy"].as_str().unwrap().contains("set appendfsync always"));
+    server.restart();
+    let told = findings(&folder, 1);
+    one(&told, "stores.main", "sequence orders in store main stopped");
+    server.kill9();
+    assert_eq!(severity(&findings(&folder, 1), "stores.main", "cannot be reached"), "error");
+}
+
+#[cfg(feature = "full")]
+#[test]
+fn etcd() {
+    use mintage_servers_for_tests::Etcd;
+
+    let Some(cluster) = Etcd::cluster(3) else { return };
+    let folder = at(cluster.url());
+    let told = is_well(&folder);
+    assert_eq!(told.iter().filter(|one| one["message"].as_str().unwrap().contains("etcd 3")).count(), 3);
+    one(&told, "stores.main", "leads");
+    one(&told, "stores.main", "it has no clock of its own");
+    cluster.members()[0].kill9();
+    let told = findings(&folder, 0);
+    assert_eq!(severity(&told, "stores.main", "does not answer"), "warning");
+    cluster.members()[1].kill9();
+    let config = fs::read_to_string(folder.path("mintage.toml")).unwrap();
+    folder.write("mintage.toml", format!("{config}timeout = \"3s\"\n"));
+    let told = findings(&folder, 1);
+    assert!(complaints(&told).iter().any(|one| one["severity"] == "error"), "{told:#?}");
+}
+
+#[cfg(feature = "full")]
+#[test]
+fn zookeeper() {
+    use mintage_servers_for_tests::ZooKeeper;
+
+    let Some(server) = ZooKeeper::start() else { return };
+    let folder = at(server.url());
+    let told = is_well(&folder);
+    one(&told, "stores.main", "it has no clock of its own");
+    server.kill9();
+    let config = fs::read_to_string(folder.path("mintage.toml")).unwrap();
+    folder.write("mintage.toml", format!("{config}timeout = \"3s\"\n"));
+    let told = findings(&folder, 1);
+    assert!(complaints(&told).iter().any(|one| one["severity"] == "error"), "{told:#?}");
+}

@@ -1,0 +1,105 @@
+//! How far each counter has come.
+
+use mintage_core::{RANGE_END, RangeStore, SequenceRow, StoreError};
+
+use super::Doctor;
+use crate::{
+    config::{EntityConfig, SeriesConfig},
+    public::PublicForm,
+    series,
+};
+
+/// From so many hundredths of its numbers on, a counter is near its end.
+const FULL_PERCENT: u128 = 90;
+
+impl Doctor<'_> {
+    pub(super) async fn look_at_ranges(&mut self) {
+        for (store, name) in self.stopped() {
+            let told = format!(
+                "sequence {name} in store {store} stopped: the store lives another life since it was counted last, and may have \
+                 forgotten ranges"
+            );
+            let remedy = format!(
+                "`mintage sequences raise {name} NUMBER --store {store}`, above every number in use or held by a running process"
+            );
+            self.wrong(format!("stores.{store}"), told, remedy);
+        }
+        for entity in self.checked.entities.clone() {
+            for store in entity.range_stores() {
+                self.look_at_sequence(&entity, store).await;
+            }
+        }
+        for series in self.checked.series.clone() {
+            self.look_at_series(&series).await;
+        }
+    }
+
+    fn stopped(&self) -> Vec<(String, String)> {
+        let stopped = self
+            .places
+            .iter()
+            .flat_map(|(store, place)| place.vitals.stopped_sequences.iter().map(|name| (store.clone(), name.clone())));
+        stopped.collect()
+    }
+
+    async fn look_at_sequence(&mut self, entity: &EntityConfig, store: &str) {
+        let (Some(sequence), Some(backend)) = (&entity.needs.sequence, self.backend(store)) else { return };
+        let (Some(ranges), Some(formats)) = (backend.ranges.clone(), backend.formats.clone()) else { return };
+        let path = format!("entities.{}", entity.name);
+        let Some(row) = self.unanswered(&path, ranges.sequence(&sequence.name).await) else { return };
+        let Some(row) = row else {
+            if matches!(formats.pinned(&entity.name).await, Ok(Some(_))) {
+                let told = format!("its sequence {} is gone from store {store}, where it was used", sequence.name);
+                self.wrong(path, told, "restore the store: a new sequence would repeat numbers");
+            }
+            return;
+        };
+        self.tell_fill(&path, &format!("in store {store} the next number is {}", row.next), row.next, RANGE_END);
+        let last = row.next.checked_sub(1).filter(|last| *last >= sequence.start);
+        if let (Some(form), Some(last)) = (&entity.public, last) {
+            self.tell_public(&path, form, last);
+        }
+    }
+
+    /// The newest period of a series: the others are over.
+    async fn look_at_series(&mut self, series: &SeriesConfig) {
+        let Some(ranges) = self.backend(&series.store).and_then(|backend| backend.ranges.clone()) else { return };
+        let path = format!("series.{}", series.name);
+        let prefix = series::sequence_prefix(&series.name);
+        let Some(rows) = self.unanswered(&path, list(&*ranges).await) else { return };
+        let newest = rows.into_iter().filter(|row| row.name.starts_with(&prefix)).max_by(|a, b| a.name.cmp(&b.name));
+        if let Some(row) = newest {
+            let told = format!("in {} the next number is {}", row.name, row.next);
+            self.tell_fill(&path, &told, row.next, series.format.n_max().saturating_add(1));
+        }
+    }
+
+    fn tell_fill(&mut self, path: &str, told: &str, next: u64, end: u64) {
+        if next >= end {
+            self.wrong(path, format!("{told}: its numbers are used up"), "give it a wider format or a new entity");
+        } else if u128::from(next) * 100 >= u128::from(end) * FULL_PERCENT {
+            let told = format!("{told} of {} at most", end - 1);
+            self.warn(path, told, "plan a wider format or a new entity before it ends");
+        } else {
+            self.ok(path, told);
+        }
+    }
+
+    fn tell_public(&mut self, path: &str, form: &PublicForm, last: u64) {
+        let Some(fill) = form.fill(last) else { return };
+        let told = format!("{} of {} public numbers are used", fill.used, fill.room);
+        if form.is_too_full(fill) {
+            self.warn(
+                path,
+                format!("{told}, more than max_fill: a guess finds one too easily"),
+                "add a stage with more digits",
+            );
+        } else {
+            self.ok(path, told);
+        }
+    }
+}
+
+async fn list(ranges: &dyn RangeStore) -> Result<Vec<SequenceRow>, StoreError> {
+    ranges.sequences().await
+}
