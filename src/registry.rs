@@ -25,7 +25,7 @@ use crate::{
     gapless::Gapless,
     keeper::{Keeper, LeaseHealth},
     password,
-    public::{Codec, FormError, KeyError, KeySource},
+    public::{Codec, FormError, KeyError, KeySource, PublicIdError},
     series::{Desk, Series},
 };
 
@@ -325,22 +325,18 @@ impl Registry {
         Health { ready: !forked && leases.iter().all(|lease| lease.live), leases }
     }
 
-    /// Tells the metrics recorder of this process what was minted so far, and how long the time fields last: call it before the
-    /// metrics are read. Leases tell theirs by themselves, at each renewal. [`METRICS`](crate::METRICS) lists them all.
+    /// Tells the metrics recorder of this process what was minted so far, how ranges stand, how far ids are ahead of the clock and
+    /// how long the time fields last: call it before the metrics are read. Rates are those since the last call, a second ago at
+    /// least. Leases tell theirs by themselves, at each renewal. [`METRICS`](crate::METRICS) lists them all.
     #[cfg(feature = "metrics")]
     pub fn observe(&self) {
+        crate::telemetry::describe();
         metrics::gauge!("mintage_build_info", "version" => env!("CARGO_PKG_VERSION")).set(1.0);
-        for (name, about) in crate::METRICS {
-            if name.ends_with("_total") {
-                metrics::describe_counter!(*name, *about);
-            } else {
-                metrics::describe_gauge!(*name, *about);
-            }
-        }
         let Some(parts) = &self.core.parts else { return };
+        metrics::gauge!("mintage_config_info", "fingerprint" => parts.checked.fingerprint()).set(1.0);
         for (entity, tally) in &parts.tallies {
             if let Some(scheme) = parts.schemes.get(entity) {
-                tally.tell(entity, scheme, self.core.now_ms());
+                tally.tell(entity, scheme, parts.codecs.contains_key(entity), &*self.core.clock);
             }
         }
     }
@@ -412,6 +408,31 @@ impl Core {
 
     pub(crate) fn now_ms(&self) -> u64 {
         self.clock.unix_ms()
+    }
+
+    /// Counts a public id that could not be opened.
+    pub(crate) fn note_unopened(&self, entity: &str, error: &PublicIdError) {
+        #[cfg(feature = "metrics")]
+        if let Some(tally) = self.tally(entity) {
+            tally.note_unopened(error);
+        }
+        // Without the feature there is nobody to tell.
+        let _ = (entity, error);
+    }
+
+    /// Counts an id that a unique index refused.
+    #[cfg(feature = "sqlx")]
+    pub(crate) fn note_duplicate(&self, entity: &str) {
+        #[cfg(feature = "metrics")]
+        if let Some(tally) = self.tally(entity) {
+            tally.note_duplicate();
+        }
+        let _ = entity;
+    }
+
+    #[cfg(feature = "metrics")]
+    fn tally(&self, entity: &str) -> Option<&Tally> {
+        Some(self.parts.as_ref()?.tallies.get(entity)?)
     }
 
     pub(crate) fn forked(&self) -> bool {
@@ -539,7 +560,7 @@ impl RegistryBuilder {
                 let Assembly { codecs, tokens, series, gapless, rings, mut notices, .. } = site;
                 notices.extend(rings.into_notices());
                 #[cfg(feature = "metrics")]
-                let (schemes, tallies) = counted(schemes);
+                let (schemes, tallies) = counted(schemes, &self.clock);
                 let parts = Parts {
                     checked,
                     schemes,
@@ -625,9 +646,12 @@ fn end_process(why: &str) {
 
 /// Every scheme, counted, and the counts.
 #[cfg(feature = "metrics")]
-fn counted(schemes: BTreeMap<String, AnyScheme>) -> (BTreeMap<String, AnyScheme>, BTreeMap<String, Arc<Tally>>) {
+fn counted(
+    schemes: BTreeMap<String, AnyScheme>,
+    clock: &Arc<dyn Clock>,
+) -> (BTreeMap<String, AnyScheme>, BTreeMap<String, Arc<Tally>>) {
     let both = schemes.into_iter().map(|(entity, scheme)| {
-        let (scheme, tally) = tally::counted(scheme);
+        let (scheme, tally) = tally::counted(&entity, scheme, clock);
         ((entity.clone(), scheme), (entity, tally))
     });
     both.unzip()

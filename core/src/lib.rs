@@ -63,5 +63,5 @@ pub use lease::{
 pub use range::{
     IdRange, IdempotencyKey, NumberRun, RANGE_END, RangeStore, Sequence, SequenceRow, StoreHealth, SupplyHealth,
 };
-pub use scheme::{AnyScheme, IdScheme, Order, SchemeInfo};
+pub use scheme::{AnyScheme, IdScheme, Order, Pace, SchemeInfo};
 pub use token::{TokenRow, TokenState, TokenStore};

@@ -16,7 +16,7 @@ use std::{
     time::Duration,
 };
 
-use mintage_core::{Bits, Clock, IdBits, MintError, Order, ParseError, ReadyError, SchemeInfo};
+use mintage_core::{Bits, Clock, IdBits, MintError, Order, Pace, ParseError, ReadyError, SchemeInfo};
 
 use crate::{
     entropy::{Draw, Entropy},
@@ -211,6 +211,20 @@ impl<S: Shape, C: Clock> Strict<S, C> {
             }
             other => Err(other.into()),
         }
+    }
+
+    /// How the timeline stands against the clock; `None` where there is none. Units start in the lower half of their counts.
+    pub(crate) fn pace(&self) -> Option<Pace> {
+        if self.order != RandomOrder::Strict {
+            return None;
+        }
+        let mut pace = Pace::new((1 << (S::COUNT_BITS - 1)) * 1000 / S::UNIT_MS, self.max_drift_ms);
+        pace.borrowed_ms = self.timeline.borrowed().saturating_mul(S::UNIT_MS);
+        let Ok(now) = self.unit_at(self.clock.unix_ms()) else { return Some(pace) };
+        pace.is_full = matches!(self.timeline.probe(&self.ask(now)), Err(Refusal::Full { .. }));
+        let ahead = self.timeline.last_unit().map_or(0, |last| last.saturating_sub(now));
+        pace.ahead_ms = ahead.saturating_mul(S::UNIT_MS);
+        Some(pace)
     }
 
     pub(crate) fn close(&self) {
