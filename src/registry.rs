@@ -631,6 +631,7 @@ impl RegistryBuilder {
         let mut address = Address::new(store.url.clone(), checked.folder.clone(), Arc::clone(&self.clock));
         address.timeout_ms = store.timeout_ms;
         address.tls.clone_from(&store.tls);
+        address.tables.clone_from(&store.tables);
         let password = store.password.as_ref().map(|place| password::read(place, &self.environment)).transpose();
         address.password = password.map_err(|source| store_error(name, source))?;
         Ok((factory, address))

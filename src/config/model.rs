@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, fmt, ops::Range, path::PathBuf, sync::Arc};
 
 use mintage_core::{
-    Format, LeaseTerms, PoolLimits, WorkerChoice,
+    Format, LeaseTerms, PoolLimits, TablePrefix, WorkerChoice,
     plugin::{Fact, Needs, Place, SchemePlan, Tls},
 };
 
@@ -380,6 +380,8 @@ pub struct StoreConfig {
     pub password: Option<PasswordPlace>,
     /// How to encrypt the connection, if the config says so.
     pub tls: Option<Tls>,
+    /// What the names of its tables begin with, where it has some.
+    pub tables: TablePrefix,
     /// How long one call may take.
     pub timeout_ms: u64,
     /// Where it stands.

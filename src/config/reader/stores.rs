@@ -1,6 +1,9 @@
 //! `[stores.X]` and `[keys.X]`: where the environment may have its say, and where secrets would be tempting.
 
-use mintage_core::plugin::{BackendFactory, Place, Setting, Tls, Value};
+use mintage_core::{
+    TablePrefix,
+    plugin::{BackendFactory, Place, Setting, Tls, Value},
+};
 
 use super::{Block, Reader};
 use crate::config::{
@@ -29,11 +32,13 @@ impl<'c> Reader<'c> {
         self.url_fits(&join(&block.path, "url"), &url);
         let password = self.password(block, &url);
         let tls = self.tls(block, &url);
+        let tables = self.table_prefix(block, &url);
         Some(StoreConfig {
             name: block.name.to_owned(),
             url: url.text.to_owned(),
             password,
             tls,
+            tables,
             timeout_ms,
             at: block.at,
         })
@@ -106,6 +111,21 @@ impl<'c> Reader<'c> {
             self.refuse(&path, Some(setting.at), format!("{} stores {advice}", factory.url_scheme()));
         }
         Some(tls)
+    }
+
+    /// `table_prefix = "…"`.
+    fn table_prefix(&mut self, block: &Block<'c>, url: &Url<'c>) -> TablePrefix {
+        let Some((text, at)) = block.text("table_prefix") else { return TablePrefix::default() };
+        let path = join(&block.path, "table_prefix");
+        if let Some(factory) = self.factory(url)
+            && !factory.has_tables()
+        {
+            self.refuse(&path, Some(at), format!("{} stores have no tables: take it out", factory.url_scheme()));
+        }
+        TablePrefix::new(text).unwrap_or_else(|fault| {
+            self.refuse(&path, Some(at), fault);
+            TablePrefix::default()
+        })
     }
 
     fn factory(&self, url: &Url<'c>) -> Option<&'c dyn BackendFactory> {
