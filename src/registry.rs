@@ -32,6 +32,7 @@ use crate::{
 mod assembly;
 mod later;
 mod leasing;
+mod seen;
 mod shares;
 
 #[cfg(feature = "metrics")]
@@ -623,7 +624,7 @@ impl RegistryBuilder {
         &self,
         checked: &Checked,
         name: &str,
-    ) -> Result<(&Arc<dyn BackendFactory>, Address), BuildError> {
+    ) -> Result<(Arc<dyn BackendFactory>, Address), BuildError> {
         let store =
             checked.store(name).ok_or_else(|| store_error(name, missing("anything: the config does not name it")))?;
         let factory = self.catalog.backends().iter().find(|factory| factory.url_scheme() == store.url_scheme());
@@ -634,6 +635,10 @@ impl RegistryBuilder {
         address.tables.clone_from(&store.tables);
         let password = store.password.as_ref().map(|place| password::read(place, &self.environment)).transpose();
         address.password = password.map_err(|source| store_error(name, source))?;
+        let factory = match &store.state_dir {
+            Some(folder) => Arc::new(seen::Remembering::new(Arc::clone(factory), folder, name)),
+            None => Arc::clone(factory),
+        };
         Ok((factory, address))
     }
 }

@@ -35,9 +35,12 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
         "mintage-backends",
         &[
             "async-trait",
+            "base64ct",
             "etcd-client",
             "mintage-core",
             "redis",
+            "rustls",
+            "rustls-native-certs",
             "serde",
             "serde_json",
             "sqlx",

@@ -382,6 +382,8 @@ pub struct StoreConfig {
     pub tls: Option<Tls>,
     /// What the names of its tables begin with, where it has some.
     pub tables: TablePrefix,
+    /// The folder in which this machine remembers what the store gave it, if it does.
+    pub state_dir: Option<PathBuf>,
     /// How long one call may take.
     pub timeout_ms: u64,
     /// Where it stands.

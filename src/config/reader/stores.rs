@@ -1,5 +1,7 @@
 //! `[stores.X]` and `[keys.X]`: where the environment may have its say, and where secrets would be tempting.
 
+use std::path::PathBuf;
+
 use mintage_core::{
     TablePrefix,
     plugin::{BackendFactory, Place, Setting, Tls, Value},
@@ -33,12 +35,14 @@ impl<'c> Reader<'c> {
         let password = self.password(block, &url);
         let tls = self.tls(block, &url);
         let tables = self.table_prefix(block, &url);
+        let state_dir = self.state_dir(block);
         Some(StoreConfig {
             name: block.name.to_owned(),
             url: url.text.to_owned(),
             password,
             tls,
             tables,
+            state_dir,
             timeout_ms,
             at: block.at,
         })
@@ -103,7 +107,7 @@ impl<'c> Reader<'c> {
         if let Some(factory) = self.factory(url)
             && !factory.takes_tls()
         {
-            let advice = if factory.takes_password() && factory.url_scheme() != "zookeeper" {
+            let advice = if factory.takes_password() {
                 "are not encrypted in this build: build it with the feature `tls`"
             } else {
                 "have no encrypted connections here: take it out"
@@ -126,6 +130,16 @@ impl<'c> Reader<'c> {
             self.refuse(&path, Some(at), fault);
             TablePrefix::default()
         })
+    }
+
+    /// `state_dir = "…"`.
+    fn state_dir(&mut self, block: &Block<'c>) -> Option<PathBuf> {
+        let (text, at) = block.text("state_dir")?;
+        if text.is_empty() {
+            let message = "empty: write the path of a folder, such as \"/var/lib/mintage\"";
+            self.refuse(&join(&block.path, "state_dir"), Some(at), message);
+        }
+        Some(self.config.folder.join(text))
     }
 
     fn factory(&self, url: &Url<'c>) -> Option<&'c dyn BackendFactory> {
