@@ -54,7 +54,7 @@ pub(crate) fn join(lanes: Vec<AnyScheme>) -> Option<AnyScheme> {
 impl<B: IdBits> Lanes<B> {
     fn new(first: Arc<dyn IdScheme<Bits = B>>, others: Vec<Arc<dyn IdScheme<Bits = B>>>) -> Self {
         let mut info = first.info().clone();
-        if info.order == Order::Minter {
+        if matches!(info.order, Order::Minter | Order::Thread) {
             info.order = Order::Time;
         }
         Self { info, first, others, current: AtomicUsize::new(0) }

@@ -161,6 +161,8 @@ pub enum Order {
     Chance,
     /// By the time unit; within one unit, chance.
     Time,
+    /// Strictly ascending for each thread of one minter; among threads by the time unit.
+    Thread,
     /// Strictly ascending from one minter.
     Minter,
 }
