@@ -161,6 +161,8 @@ fn uuids(run: &mut Run) {
 
     let group = "uuidv7, 2 threads";
     run.shared(group, "mintage", || ours.mint_uuid().unwrap());
+    let apart = UuidV7::new().order(RandomOrder::Thread);
+    run.shared(group, "mintage, order = \"thread\"", || apart.mint_uuid().unwrap());
     run.shared(group, "uuid now_v7, fast-rng", Uuid::now_v7);
 
     let chance = UuidV4::new();

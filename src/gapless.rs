@@ -17,7 +17,7 @@ use std::sync::{
 
 use mintage_core::{
     Clock, Format, FormatStore, GaplessStore, RangeStore, ReadyError, ReservationState, Sequence, StoreError,
-    StoreErrorKind,
+    StoreErrorKind, TablePrefix,
 };
 use mintage_schemes::fork::Birth;
 
@@ -39,6 +39,8 @@ pub(crate) struct Gapless {
     /// The store's name, and what stands before the colon of its URL.
     pub(crate) store: String,
     pub(crate) url_scheme: String,
+    /// What its tables are called.
+    pub(crate) tables: TablePrefix,
     pub(crate) kept: Arc<dyn GaplessStore>,
     pub(crate) ranges: Arc<dyn RangeStore>,
     pub(crate) formats: Arc<dyn FormatStore>,

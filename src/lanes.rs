@@ -15,7 +15,7 @@ use std::{
 };
 
 use async_trait::async_trait;
-use mintage_core::{Anatomy, AnyScheme, IdBits, IdScheme, MintError, Order, ParseError, ReadyError, SchemeInfo};
+use mintage_core::{Anatomy, AnyScheme, IdBits, IdScheme, MintError, Order, Pace, ParseError, ReadyError, SchemeInfo};
 
 /// Schemes that differ in their worker id only.
 #[derive(Debug)]
@@ -54,7 +54,7 @@ pub(crate) fn join(lanes: Vec<AnyScheme>) -> Option<AnyScheme> {
 impl<B: IdBits> Lanes<B> {
     fn new(first: Arc<dyn IdScheme<Bits = B>>, others: Vec<Arc<dyn IdScheme<Bits = B>>>) -> Self {
         let mut info = first.info().clone();
-        if info.order == Order::Minter {
+        if matches!(info.order, Order::Minter | Order::Thread) {
             info.order = Order::Time;
         }
         Self { info, first, others, current: AtomicUsize::new(0) }
@@ -167,6 +167,10 @@ impl<B: IdBits> IdScheme for Lanes<B> {
 
     fn runs_out(&self) -> Option<i64> {
         self.first.runs_out()
+    }
+
+    fn pace(&self) -> Option<Pace> {
+        self.all().filter_map(|lane| lane.pace()).reduce(Pace::beside)
     }
 
     async fn close(&self) -> Result<(), ReadyError> {

@@ -142,7 +142,7 @@ impl<E: Entity> Minter<E> {
     /// # Errors
     /// As [`resolve`](Self::resolve).
     pub fn resolve_for(&self, text: impl AsRef<str>, context: &[u8]) -> Result<Id<E>, PublicIdError> {
-        opened(codec(self.codec.as_ref())?.decode(text.as_ref(), context)?)
+        self.opened(codec(self.codec.as_ref())?.decode(text.as_ref(), context))
     }
 
     /// Opens what a person typed: puts right case, spaces, hyphens and look-alikes first. For support desks only.
@@ -158,7 +158,7 @@ impl<E: Entity> Minter<E> {
     /// # Errors
     /// As [`resolve`](Self::resolve).
     pub fn resolve_human_for(&self, typed: &str, context: &[u8]) -> Result<Id<E>, PublicIdError> {
-        opened(codec(self.codec.as_ref())?.decode_human(typed, context)?)
+        self.opened(codec(self.codec.as_ref())?.decode_human(typed, context))
     }
 
     /// Puts right what people make of a public id, without opening it: the text to search for or to show again.
@@ -182,7 +182,12 @@ impl<E: Entity> Minter<E> {
     /// # Errors
     /// As there.
     pub fn resolve_legacy_for(&self, text: &str, context: &[u8]) -> Result<Id<E>, PublicIdError> {
-        opened(codec(self.codec.as_ref())?.decode_legacy(text, context)?)
+        id_of_any(codec(self.codec.as_ref())?.decode_legacy(text, context)?)
+    }
+
+    /// A text that cannot be opened is counted: many of them are a broken client, or somebody who guesses.
+    fn opened(&self, decoded: Result<AnyId, PublicIdError>) -> Result<Id<E>, PublicIdError> {
+        decoded.and_then(id_of_any).inspect_err(|error| self.core.note_unopened(E::NAME, error))
     }
 
     /// Checks an id that a client made itself, `now_ms` being our clock in Unix ms: of this scheme, and neither from the
@@ -218,7 +223,7 @@ impl<E: Entity> Minter<E> {
         self.scheme.info()
     }
 
-    #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
+    #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite", feature = "sqlx"))]
     pub(crate) fn core(&self) -> &Core {
         &self.core
     }
@@ -442,7 +447,7 @@ fn codec(codec: Option<&Arc<Codec>>) -> Result<&Codec, PublicIdError> {
     codec.map(Arc::as_ref).ok_or(PublicIdError::Encode(EncodeError::NoForm))
 }
 
-fn opened<E: Entity>(id: AnyId) -> Result<Id<E>, PublicIdError> {
+fn id_of_any<E: Entity>(id: AnyId) -> Result<Id<E>, PublicIdError> {
     // A codec of this entity opens ids of its width.
     IdBits::from_any(id).map(Id::from_bits).ok_or(PublicIdError::Internal)
 }

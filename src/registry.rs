@@ -25,13 +25,14 @@ use crate::{
     gapless::Gapless,
     keeper::{Keeper, LeaseHealth},
     password,
-    public::{Codec, FormError, KeyError, KeySource},
+    public::{Codec, FormError, KeyError, KeySource, PublicIdError},
     series::{Desk, Series},
 };
 
 mod assembly;
 mod later;
 mod leasing;
+mod seen;
 mod shares;
 
 #[cfg(feature = "metrics")]
@@ -331,22 +332,18 @@ impl Registry {
         Health { ready: !forked && leases.iter().all(|lease| lease.live), leases }
     }
 
-    /// Tells the metrics recorder of this process what was minted so far, and how long the time fields last: call it before the
-    /// metrics are read. Leases tell theirs by themselves, at each renewal. [`METRICS`](crate::METRICS) lists them all.
+    /// Tells the metrics recorder of this process what was minted so far, how ranges stand, how far ids are ahead of the clock and
+    /// how long the time fields last: call it before the metrics are read. Rates are those since the last call, a second ago at
+    /// least. Leases tell theirs by themselves, at each renewal. [`METRICS`](crate::METRICS) lists them all.
     #[cfg(feature = "metrics")]
     pub fn observe(&self) {
+        crate::telemetry::describe();
         metrics::gauge!("mintage_build_info", "version" => env!("CARGO_PKG_VERSION")).set(1.0);
-        for (name, about) in crate::METRICS {
-            if name.ends_with("_total") {
-                metrics::describe_counter!(*name, *about);
-            } else {
-                metrics::describe_gauge!(*name, *about);
-            }
-        }
         let Some(parts) = &self.core.parts else { return };
+        metrics::gauge!("mintage_config_info", "fingerprint" => parts.checked.fingerprint()).set(1.0);
         for (entity, tally) in &parts.tallies {
             if let Some(scheme) = parts.schemes.get(entity) {
-                tally.tell(entity, scheme, self.core.now_ms());
+                tally.tell(entity, scheme, parts.codecs.contains_key(entity), &*self.core.clock);
             }
         }
     }
@@ -418,6 +415,31 @@ impl Core {
 
     pub(crate) fn now_ms(&self) -> u64 {
         self.clock.unix_ms()
+    }
+
+    /// Counts a public id that could not be opened.
+    pub(crate) fn note_unopened(&self, entity: &str, error: &PublicIdError) {
+        #[cfg(feature = "metrics")]
+        if let Some(tally) = self.tally(entity) {
+            tally.note_unopened(error);
+        }
+        // Without the feature there is nobody to tell.
+        let _ = (entity, error);
+    }
+
+    /// Counts an id that a unique index refused.
+    #[cfg(feature = "sqlx")]
+    pub(crate) fn note_duplicate(&self, entity: &str) {
+        #[cfg(feature = "metrics")]
+        if let Some(tally) = self.tally(entity) {
+            tally.note_duplicate();
+        }
+        let _ = entity;
+    }
+
+    #[cfg(feature = "metrics")]
+    fn tally(&self, entity: &str) -> Option<&Tally> {
+        Some(self.parts.as_ref()?.tallies.get(entity)?)
     }
 
     pub(crate) fn forked(&self) -> bool {
@@ -545,7 +567,7 @@ impl RegistryBuilder {
                 let Assembly { codecs, tokens, series, gapless, rings, mut notices, .. } = site;
                 notices.extend(rings.into_notices());
                 #[cfg(feature = "metrics")]
-                let (schemes, tallies) = counted(schemes);
+                let (schemes, tallies) = counted(schemes, &self.clock);
                 let parts = Parts {
                     checked,
                     schemes,
@@ -608,7 +630,7 @@ impl RegistryBuilder {
         &self,
         checked: &Checked,
         name: &str,
-    ) -> Result<(&Arc<dyn BackendFactory>, Address), BuildError> {
+    ) -> Result<(Arc<dyn BackendFactory>, Address), BuildError> {
         let store =
             checked.store(name).ok_or_else(|| store_error(name, missing("anything: the config does not name it")))?;
         let factory = self.catalog.backends().iter().find(|factory| factory.url_scheme() == store.url_scheme());
@@ -616,8 +638,13 @@ impl RegistryBuilder {
         let mut address = Address::new(store.url.clone(), checked.folder.clone(), Arc::clone(&self.clock));
         address.timeout_ms = store.timeout_ms;
         address.tls.clone_from(&store.tls);
+        address.tables.clone_from(&store.tables);
         let password = store.password.as_ref().map(|place| password::read(place, &self.environment)).transpose();
         address.password = password.map_err(|source| store_error(name, source))?;
+        let factory = match &store.state_dir {
+            Some(folder) => Arc::new(seen::Remembering::new(Arc::clone(factory), folder, name)),
+            None => Arc::clone(factory),
+        };
         Ok((factory, address))
     }
 }
@@ -631,9 +658,12 @@ fn end_process(why: &str) {
 
 /// Every scheme, counted, and the counts.
 #[cfg(feature = "metrics")]
-fn counted(schemes: BTreeMap<String, AnyScheme>) -> (BTreeMap<String, AnyScheme>, BTreeMap<String, Arc<Tally>>) {
+fn counted(
+    schemes: BTreeMap<String, AnyScheme>,
+    clock: &Arc<dyn Clock>,
+) -> (BTreeMap<String, AnyScheme>, BTreeMap<String, Arc<Tally>>) {
     let both = schemes.into_iter().map(|(entity, scheme)| {
-        let (scheme, tally) = tally::counted(scheme);
+        let (scheme, tally) = tally::counted(&entity, scheme, clock);
         ((entity.clone(), scheme), (entity, tally))
     });
     both.unzip()

@@ -3,6 +3,8 @@
 
 use std::collections::BTreeMap;
 
+use mintage_core::TablePrefix;
+
 use crate::config::EntityConfig;
 
 /// The function, with its parts in braces.
@@ -41,7 +43,9 @@ pub enum ShardError {
         end: u64,
     },
     /// The name of the function would be too long.
-    #[error("entities.{entity}: PostgreSQL would cut off the name {name}: give the entity a shorter one")]
+    #[error(
+        "entities.{entity}: PostgreSQL would cut off the name {name}: give the entity or table_prefix a shorter one"
+    )]
     Name {
         /// The entity's name.
         entity: String,
@@ -50,11 +54,12 @@ pub enum ShardError {
     },
 }
 
-/// The statements that make a PostgreSQL database mint ids of `entity` as worker id `shard`, by `mintage_next_ENTITY()`.
+/// The statements that make a PostgreSQL database mint ids of `entity` as worker id `shard`, by `mintage_next_ENTITY()`, or as
+/// `prefix` has it.
 ///
 /// # Errors
 /// [`ShardError`] says what does not fit.
-pub fn shard_minter(entity: &EntityConfig, shard: u32) -> Result<String, ShardError> {
+pub fn shard_minter(entity: &EntityConfig, shard: u32, prefix: &TablePrefix) -> Result<String, ShardError> {
     let format = entity.plan.format();
     let parts = format.field("layout").and_then(parts_of);
     let epoch_ms = format.field("epoch_ms").and_then(|text| text.parse::<u64>().ok());
@@ -64,7 +69,7 @@ pub fn shard_minter(entity: &EntityConfig, shard: u32) -> Result<String, ShardEr
     if u64::from(shard) > parts.worker.max {
         return Err(ShardError::Shard { entity: entity.name.clone(), shard, end: parts.worker.max + 1 });
     }
-    let (next, last) = (format!("mintage_next_{}", entity.name), format!("mintage_last_{}", entity.name));
+    let (next, last) = (format!("{prefix}next_{}", entity.name), format!("{prefix}last_{}", entity.name));
     if next.len() > IDENTIFIER_LEN_MAX {
         return Err(ShardError::Name { entity: entity.name.clone(), name: next });
     }

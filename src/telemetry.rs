@@ -13,9 +13,25 @@ pub(crate) mod tally;
 /// Every metric there is, with its unit's name last and what it means. An exporter gets these descriptions too.
 pub const METRICS: &[(&str, &str)] = &[
     ("mintage_build_info", "1, with the version as a label"),
+    (
+        "mintage_config_info",
+        "1, with a fingerprint of what the ids of the config mean as a label: one in a whole fleet",
+    ),
     ("mintage_ids_minted_total", "ids minted, by entity and scheme"),
     ("mintage_mint_errors_total", "mints that were refused, by entity, scheme and reason"),
+    ("mintage_duplicate_keys_total", "ids that a unique index refused, because they were there already"),
+    ("mintage_public_decode_failures_total", "public ids that could not be opened, by entity, scheme and reason"),
     ("mintage_timestamp_horizon_seconds", "how long the time field of an entity still lasts"),
+    ("mintage_timestamp_used_ratio", "how much of the time field has gone by, 0 to 1"),
+    ("mintage_sequence_saturation_ratio", "ids minted since the last look, as a share of those there was room for"),
+    ("mintage_sequence_waits_total", "waits for room in a time unit"),
+    ("mintage_sequence_wait_seconds", "how long those waits took, a histogram"),
+    ("mintage_clock_drift_seconds", "how far the last id is ahead of this machine's clock"),
+    ("mintage_clock_drift_limit_seconds", "how far it may be, before minting is refused"),
+    ("mintage_borrowed_milliseconds_total", "time begun ahead of the clock: full units, and steps of the clock"),
+    ("mintage_range_remaining", "numbers that can be minted without a store"),
+    ("mintage_range_seconds_left", "how long they last at the rate since the last look; infinite where none is minted"),
+    ("mintage_range_refill_seconds", "how long a range takes to come, the slowest of late"),
     ("mintage_worker_id", "the worker id held, by pool and lane"),
     ("mintage_lease_expires_timestamp_seconds", "when the window of a lease ends and minting stops, Unix time"),
     ("mintage_lease_ready", "1 where minting is possible by the lease, else 0"),
@@ -30,6 +46,20 @@ pub const METRICS: &[(&str, &str)] = &[
     ("mintage_workers_in_use", "worker ids held in a pool, as last seen"),
     ("mintage_workers_capacity", "worker ids that a pool has"),
 ];
+
+/// Gives an exporter the descriptions.
+#[cfg(feature = "metrics")]
+pub(crate) fn describe() {
+    for (name, about) in METRICS {
+        if name.ends_with("_total") {
+            metrics::describe_counter!(*name, *about);
+        } else if *name == "mintage_sequence_wait_seconds" {
+            metrics::describe_histogram!(*name, *about);
+        } else {
+            metrics::describe_gauge!(*name, *about);
+        }
+    }
+}
 
 /// Where a lease stands in its process.
 pub(crate) struct Post<'a> {

@@ -35,9 +35,12 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
         "mintage-backends",
         &[
             "async-trait",
+            "base64ct",
             "etcd-client",
             "mintage-core",
             "redis",
+            "rustls",
+            "rustls-native-certs",
             "serde",
             "serde_json",
             "sqlx",
@@ -113,6 +116,7 @@ const STATICS: &[(&str, &str)] = &[
     (CLOCK, "the origin of the portable monotonic clock"),
     (FORK, "the page that the system wipes in a forked child"),
     ("schemes/src/entropy.rs", "random bytes in stock for each thread, dropped in a forked child"),
+    ("schemes/src/places.rs", "a number for each thread, by which it finds its place in every minter"),
 ];
 
 const NETWORK_CLIENTS: &[&str] = &[

@@ -232,6 +232,14 @@ fn passwords_stand_beside_the_config() {
 }
 
 #[test]
+fn tables_are_called_as_the_config_says() {
+    let checked = check(&UUIDS.replace("memory:", "sqlite:ids.db")).unwrap();
+    assert_eq!(checked.store("main").unwrap().tables.as_str(), "mintage_");
+    let named = format!("{}table_prefix = \"billing_ids_\"\n", UUIDS.replace("memory:", "sqlite:ids.db"));
+    assert_eq!(check(&named).unwrap().store("main").unwrap().tables.as_str(), "billing_ids_");
+}
+
+#[test]
 fn the_environment_never_changes_a_format() {
     let text = Config::shipped().unwrap();
     let formats = |environment: &Environment| -> Vec<String> {
@@ -928,5 +936,8 @@ impl BackendFactory for Shelf {
     }
     async fn open(&self, _: &Address) -> Result<Backend, StoreError> {
         Err(StoreError::new(StoreErrorKind::Unavailable, "a stand-in opens nothing"))
+    }
+    fn has_tables(&self) -> bool {
+        self.url_scheme == "sqlite"
     }
 }

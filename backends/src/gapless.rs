@@ -6,7 +6,7 @@
 //!
 //! The invariant: nothing here commits, rolls back or opens a connection. What is written shares the fate of the caller's row.
 
-use mintage_core::{Reservation, ReservationState, Sequence, StoreError};
+use mintage_core::{Reservation, ReservationState, Sequence, StoreError, TablePrefix};
 pub use sqlx::Transaction;
 
 /// Which counter is to move, and how far it may go.
@@ -46,6 +46,7 @@ pub trait GaplessDatabase: sqlx::Database + sealed::Sealed {
     /// another life of the server than the counter was last used on; `Spent`; `Corrupt`; `Unavailable`.
     fn take(
         connection: &mut Self::Connection,
+        tables: &TablePrefix,
         counter: Counter<'_>,
     ) -> impl Future<Output = Result<Taken, StoreError>> + Send;
 
@@ -55,6 +56,7 @@ pub trait GaplessDatabase: sqlx::Database + sealed::Sealed {
     /// As [`take`](Self::take).
     fn reserve(
         connection: &mut Self::Connection,
+        tables: &TablePrefix,
         reservation: &Reservation,
     ) -> impl Future<Output = Result<(), StoreError>> + Send;
 
@@ -64,6 +66,7 @@ pub trait GaplessDatabase: sqlx::Database + sealed::Sealed {
     /// As [`take`](Self::take).
     fn settle(
         connection: &mut Self::Connection,
+        tables: &TablePrefix,
         settled: &Reservation,
     ) -> impl Future<Output = Result<Settled, StoreError>> + Send;
 }

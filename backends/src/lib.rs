@@ -53,7 +53,7 @@ mod rules;
 mod sound;
 #[cfg(feature = "sqlite")]
 mod sqlite;
-#[cfg(any(feature = "etcd", feature = "redis"))]
+#[cfg(any(feature = "etcd", feature = "redis", feature = "zookeeper"))]
 mod trusted;
 #[cfg(any(feature = "cells", feature = "file", feature = "mysql", feature = "postgres", feature = "sqlite"))]
 mod wait;

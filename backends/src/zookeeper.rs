@@ -21,6 +21,7 @@ use zookeeper_client::{Acls, Client, CreateMode, CreateOptions, Error, Stat};
 use crate::{
     cells::{Cell, CellStore, Cells, Change, Servers, Snapshot, To},
     rules::{corrupt, refused, unavailable},
+    trusted::Trusted,
     wait::Backoff,
 };
 
@@ -38,7 +39,7 @@ const CHANGES_BITS: u32 = 31;
 /// Ranges, leases and formats in ZooKeeper; survives the loss of any minority of its servers; with forceSync=yes, its default; the clock is each process's own.
 ///
 /// Opens `zookeeper://[USER[:PASSWORD]@]HOST:PORT[,HOST:PORT …][/PATH]`; the path is `/mintage` by default. With a user, its
-/// nodes are for that user alone (`digest`).
+/// nodes are for that user alone (`digest`). With `tls` the port is the server's `secureClientPort`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ZooKeeperFactory;
 
@@ -79,6 +80,10 @@ impl BackendFactory for ZooKeeperFactory {
     fn takes_password(&self) -> bool {
         true
     }
+
+    fn takes_tls(&self) -> bool {
+        cfg!(feature = "tls")
+    }
 }
 
 /// The records of a ZooKeeper ensemble.
@@ -86,6 +91,8 @@ struct ZooKeeperCells {
     servers: Servers,
     place: String,
     session: Mutex<Option<Client>>,
+    /// Whose word is taken; `None` for connections in the clear.
+    trusted: Option<Trusted>,
     timeout: Duration,
     changes_max: u32,
 }
@@ -93,19 +100,16 @@ struct ZooKeeperCells {
 impl ZooKeeperCells {
     fn at(address: &Address) -> Result<(Self, Duration), StoreError> {
         let servers = Servers::at("zookeeper", address)?;
-        if address.tls.is_some() {
-            return Err(refused(format!(
-                "{}: connections to ZooKeeper are not encrypted here: take tls out",
-                servers.place()
-            )));
-        }
+        let trusted = address.tls.as_ref().map(Trusted::read).transpose()?;
         let timeout = Duration::from_millis(address.timeout_ms);
-        Ok((Self::new(servers, timeout), timeout))
+        let mut cells = Self::new(servers, timeout);
+        cells.trusted = trusted;
+        Ok((cells, timeout))
     }
 
     fn new(servers: Servers, timeout: Duration) -> Self {
         let (place, session) = (servers.place(), Mutex::default());
-        Self { servers, place, session, timeout, changes_max: CHANGES_MAX }
+        Self { servers, place, session, trusted: None, timeout, changes_max: CHANGES_MAX }
     }
 
     fn path(&self, key: &str) -> String {
@@ -126,7 +130,41 @@ impl ZooKeeperCells {
         if let Some((user, password)) = self.servers.login() {
             connector = connector.with_auth("digest", format!("{user}:{password}").as_bytes());
         }
+        // Without the feature nobody is trusted: the store was not opened.
+        #[cfg(feature = "tls")]
+        if let Some(trusted) = &self.trusted {
+            return self.connect_encrypted(connector, trusted, hosts).await;
+        }
         connector.connect(hosts).await.map_err(|error| self.fault(error))
+    }
+
+    #[cfg(feature = "tls")]
+    async fn connect_encrypted(
+        &self,
+        connector: zookeeper_client::Connector,
+        trusted: &Trusted,
+        hosts: &str,
+    ) -> Result<Client, StoreError> {
+        let options = zookeeper_client::TlsOptions::new().with_pem_ca(&trusted.all_pem()?).map_err(|error| {
+            refused(format!("{}: the certificates to trust cannot be read", self.place)).caused_by(error)
+        })?;
+        let connecting = connector.with_tls(options).secure_connect(hosts);
+        // The client tries a server that it does not believe again and again, and would be cut off before it could tell.
+        match tokio::time::timeout(self.timeout * 3 / 4, connecting).await {
+            Ok(Ok(client)) => Ok(client),
+            Ok(Err(error @ (Error::NoAuth | Error::AuthFailed | Error::InvalidAcl))) => Err(self.fault(error)),
+            other => {
+                let told = unavailable(format!(
+                    "{}: no encrypted connection: the server cannot be reached, this is not its `secureClientPort`, or nobody that \
+                     `tls` trusts vouches for its certificate and name",
+                    self.place
+                ));
+                Err(match other {
+                    Ok(Err(error)) => told.caused_by(error),
+                    _ => told,
+                })
+            }
+        }
     }
 
     fn root(&self) -> String {
@@ -267,7 +305,10 @@ impl Cells for ZooKeeperCells {
 
 impl fmt::Debug for ZooKeeperCells {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ZooKeeperCells").field("place", &self.place).finish_non_exhaustive()
+        f.debug_struct("ZooKeeperCells")
+            .field("place", &self.place)
+            .field("encrypted", &self.trusted.is_some())
+            .finish_non_exhaustive()
     }
 }
 

@@ -44,14 +44,15 @@ fn ddl(builder: &RegistryBuilder, checked: &Checked, store: Option<&str>) -> Res
     let name = named(checked, store)?;
     let kind = checked.store(name).map_or("", |store| store.url_scheme());
     let factory = builder.catalog().backends().iter().find(|factory| factory.url_scheme() == kind);
-    let tables = factory.and_then(|factory| factory.ddl()).ok_or_else(|| {
+    let prefix = checked.store(name).map(|store| store.tables.clone()).unwrap_or_default();
+    let tables = factory.and_then(|factory| factory.ddl(&prefix)).ok_or_else(|| {
         Failure::usage(format!(
             "stores.{name}: {kind} stores have no tables; `mintage store init {name}` makes what they need"
         ))
     })?;
     let mut out = std::io::stdout().lock();
     out.write_all(tables.trim_end().as_bytes())?;
-    if let Some(grants) = factory.and_then(|factory| factory.grants()) {
+    if let Some(grants) = factory.and_then(|factory| factory.grants(&prefix)) {
         write!(out, "\n\n{}", grants.trim_end())?;
     }
     writeln!(out)?;
@@ -63,7 +64,8 @@ fn function(checked: &Checked, entity: &str, shard: u32) -> Result<(), Failure> 
     let wanted = checked
         .entity(entity)
         .ok_or_else(|| Failure::usage(format!("no entity {entity:?} (known: {})", known.join(", "))))?;
-    let text = shard_minter(wanted, shard).map_err(|error| Failure::usage(error.to_string()))?;
+    let prefix = checked.store(&wanted.store).map(|store| store.tables.clone()).unwrap_or_default();
+    let text = shard_minter(wanted, shard, &prefix).map_err(|error| Failure::usage(error.to_string()))?;
     std::io::stdout().lock().write_all(text.as_bytes())?;
     let pool = wanted.needs.worker.as_ref().and_then(|need| checked.pool(&need.pool));
     if let Some(pool) = pool.filter(|pool| pool.block.contains(&shard)) {

@@ -46,6 +46,7 @@ pub mod plugin;
 pub mod protocol;
 mod range;
 mod scheme;
+mod tables;
 #[cfg(feature = "testkit")]
 pub mod testkit;
 mod token;
@@ -64,6 +65,7 @@ pub use lease::{
 pub use range::{
     IdRange, IdempotencyKey, NumberRun, RANGE_END, RangeStore, Sequence, SequenceRow, StoreHealth, SupplyHealth,
 };
-pub use scheme::{AnyScheme, IdScheme, Order, SchemeInfo};
+pub use scheme::{AnyScheme, IdScheme, Order, Pace, SchemeInfo};
+pub use tables::TablePrefix;
 pub use token::{TokenRow, TokenState, TokenStore};
 pub use vitals::{Answer, Concern, StoreSetting, Vitals};

@@ -10,7 +10,7 @@ use async_trait::async_trait;
 
 use crate::{
     AnyScheme, Clock, Format, FormatStore, GaplessStore, LeaseStore, Leased, RangeStore, ReadyError, SchemeInfo,
-    Sequence, StoreError, TokenStore, Vitals, WorkerChoice,
+    Sequence, StoreError, TablePrefix, TokenStore, Vitals, WorkerChoice,
 };
 
 /// Adds schemes and stores to a registry: `builder.plugin::<MyPlugin>()`.
@@ -281,13 +281,20 @@ pub trait BackendFactory: fmt::Debug + Send + Sync + 'static {
     }
 
     /// The statements that make its tables, for stores that have some.
-    fn ddl(&self) -> Option<String> {
+    fn ddl(&self, tables: &TablePrefix) -> Option<String> {
+        let _ = tables;
         None
     }
 
     /// The statements that give a user all it needs once the tables are there, for stores that have users of their own.
-    fn grants(&self) -> Option<&'static str> {
+    fn grants(&self, tables: &TablePrefix) -> Option<String> {
+        let _ = tables;
         None
+    }
+
+    /// Whether it has tables, whose names begin with [`Address::tables`].
+    fn has_tables(&self) -> bool {
+        false
     }
 
     /// Whether it is on a server that may want [`Address::password`].
@@ -322,6 +329,8 @@ pub struct Address {
     pub password: Option<Secret>,
     /// How to encrypt the connection, if the config says so. The URL may say more.
     pub tls: Option<Tls>,
+    /// What the names of its tables begin with, where it has some.
+    pub tables: TablePrefix,
     /// The folder of the config file.
     pub folder: std::path::PathBuf,
     /// How long one call may take, in milliseconds.
@@ -333,7 +342,15 @@ pub struct Address {
 impl Address {
     /// The store at `url`.
     pub fn new(url: impl Into<String>, folder: impl Into<std::path::PathBuf>, clock: Arc<dyn Clock>) -> Self {
-        Self { url: url.into(), password: None, tls: None, folder: folder.into(), timeout_ms: 10_000, clock }
+        Self {
+            url: url.into(),
+            password: None,
+            tls: None,
+            tables: TablePrefix::default(),
+            folder: folder.into(),
+            timeout_ms: 10_000,
+            clock,
+        }
     }
 }
 

@@ -185,6 +185,8 @@ pub struct SupplyHealth {
     pub remaining: u64,
     /// How many numbers the next trip to a store asks for.
     pub range_len: u32,
+    /// How long a trip takes, the slowest of late, in milliseconds.
+    pub trip_ms: u64,
     /// The stores, in the order of the config.
     pub stores: Vec<StoreHealth>,
 }
@@ -192,7 +194,14 @@ pub struct SupplyHealth {
 impl SupplyHealth {
     /// What is in hand, and where more comes from.
     pub fn new(remaining: u64, range_len: u32, stores: Vec<StoreHealth>) -> Self {
-        Self { remaining, range_len, stores }
+        Self { remaining, range_len, trip_ms: 0, stores }
+    }
+
+    /// With how long a trip takes, in milliseconds.
+    #[must_use]
+    pub fn with_trip_ms(mut self, trip_ms: u64) -> Self {
+        self.trip_ms = trip_ms;
+        self
     }
 
     /// Whether every store answered when it was last asked.

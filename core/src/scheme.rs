@@ -90,12 +90,52 @@ pub trait IdScheme: fmt::Debug + Send + Sync + 'static {
         None
     }
 
+    /// How its time stands against the clock; `None` where it keeps none.
+    fn pace(&self) -> Option<Pace> {
+        None
+    }
+
     /// Gives back what is unused; afterwards `mint` says `Closed`. Safe to call twice.
     ///
     /// # Errors
     /// [`ReadyError`] when the store could not be told: that costs a gap, never a repeat.
     async fn close(&self) -> Result<(), ReadyError> {
         Ok(())
+    }
+}
+
+/// How the time in the ids of one minter stands against its clock. A moment's view, for those who watch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Pace {
+    /// How far the last id is ahead of the clock, in milliseconds. 0 where it is not, and before the first.
+    pub ahead_ms: u64,
+    /// How far ids may be ahead, in milliseconds.
+    pub ahead_ms_max: u64,
+    /// Whether a mint would be refused just now because there is no room in the time unit.
+    pub is_full: bool,
+    /// How much time was begun ahead of the clock so far, in milliseconds: units that were full, and steps of the clock.
+    pub borrowed_ms: u64,
+    /// How many ids a second there is room for, at least.
+    pub ids_per_s: u64,
+}
+
+impl Pace {
+    /// Nothing minted yet: room for `ids_per_s`, at most `ahead_ms_max` ahead of the clock.
+    pub fn new(ids_per_s: u64, ahead_ms_max: u64) -> Self {
+        Self { ahead_ms: 0, ahead_ms_max, is_full: false, borrowed_ms: 0, ids_per_s }
+    }
+
+    /// Two minters that stand in for each other, as one.
+    #[must_use]
+    pub fn beside(self, other: Self) -> Self {
+        Self {
+            ahead_ms: self.ahead_ms.max(other.ahead_ms),
+            ahead_ms_max: self.ahead_ms_max.max(other.ahead_ms_max),
+            is_full: self.is_full && other.is_full,
+            borrowed_ms: self.borrowed_ms.saturating_add(other.borrowed_ms),
+            ids_per_s: self.ids_per_s.saturating_add(other.ids_per_s),
+        }
     }
 }
 
@@ -121,6 +161,8 @@ pub enum Order {
     Chance,
     /// By the time unit; within one unit, chance.
     Time,
+    /// Strictly ascending for each thread of one minter; among threads by the time unit.
+    Thread,
     /// Strictly ascending from one minter.
     Minter,
 }
@@ -225,6 +267,11 @@ impl AnyScheme {
     /// [`IdScheme::supply`].
     pub fn supply(&self) -> Option<SupplyHealth> {
         each!(self, scheme => scheme.supply())
+    }
+
+    /// [`IdScheme::pace`].
+    pub fn pace(&self) -> Option<Pace> {
+        each!(self, scheme => scheme.pace())
     }
 
     /// [`IdScheme::close`].

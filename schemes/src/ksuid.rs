@@ -3,7 +3,9 @@
 use std::fmt;
 
 use async_trait::async_trait;
-use mintage_core::{Anatomy, Clock, Field, IdScheme, MintError, ParseError, ReadyError, Role, SchemeInfo, SystemClock};
+use mintage_core::{
+    Anatomy, Clock, Field, IdScheme, MintError, Pace, ParseError, ReadyError, Role, SchemeInfo, SystemClock,
+};
 use svix_ksuid::KsuidLike;
 
 use crate::{
@@ -100,6 +102,10 @@ impl<C: Clock> IdScheme for Ksuid<C> {
 
     fn runs_out(&self) -> Option<i64> {
         Some(strict::last_ms::<Shape160>())
+    }
+
+    fn pace(&self) -> Option<Pace> {
+        self.strict.pace()
     }
 
     async fn close(&self) -> Result<(), ReadyError> {

@@ -6,6 +6,7 @@ mod entropy;
 pub mod fork;
 mod ksuid;
 mod layout;
+mod places;
 mod revised;
 mod segment;
 mod snowflake;

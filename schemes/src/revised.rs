@@ -16,7 +16,7 @@ use std::{
 
 use async_trait::async_trait;
 use mintage_core::{
-    Anatomy, Bits, Clock, IdScheme, Leased, MintError, Order, ParseError, ReadyError, SchemeInfo, StoreError,
+    Anatomy, Bits, Clock, IdScheme, Leased, MintError, Order, Pace, ParseError, ReadyError, SchemeInfo, StoreError,
 };
 
 use crate::{Part, Snowflake, SnowflakeReader};
@@ -264,6 +264,14 @@ impl<C: Clock + Clone> IdScheme for Revised<C> {
 
     fn runs_out(&self) -> Option<i64> {
         self.reader.runs_out()
+    }
+
+    /// That of the layout in use, with what the one before has borrowed.
+    fn pace(&self) -> Option<Pace> {
+        let mut pace = self.in_use().pace()?;
+        let borrowed_ms = self.lanes().filter_map(IdScheme::pace).map(|pace| pace.borrowed_ms);
+        pace.borrowed_ms = borrowed_ms.sum();
+        Some(pace)
     }
 
     async fn close(&self) -> Result<(), ReadyError> {

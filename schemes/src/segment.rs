@@ -30,7 +30,7 @@ use std::{
     num::NonZeroU32,
     sync::{
         Arc,
-        atomic::{AtomicU32, Ordering},
+        atomic::{AtomicU32, AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -113,6 +113,7 @@ pub struct Segment {
     supply: Arc<Supply>,
     lanes: Arc<Lanes>,
     range_len: Arc<AtomicU32>,
+    trip_ms: Arc<AtomicU64>,
     /// Taken by `close`; never there in a reader.
     refill: Mutex<Option<Refill>>,
 }
@@ -151,7 +152,7 @@ impl Segment {
         let lanes = Lanes::new(lanes).map_err(|fault| ReadyError::with_source(MintError::Closed, fault))?;
         let lanes = Arc::new(lanes);
         let sizing = Sizing::new(settings.size, settings.refill_at);
-        let range_len = sizing.shared_len();
+        let (range_len, trip_ms) = (sizing.shared_len(), sizing.shared_trip_ms());
         let dice = settings.seed.map_or(Entropy::os(), Entropy::seeded);
         let mut source = Source { lanes: Arc::clone(&lanes), sizing, clock, turn, dice };
         let first = source.fetch(0).await.map_err(|error| {
@@ -174,6 +175,7 @@ impl Segment {
             supply,
             lanes,
             range_len,
+            trip_ms,
             refill: Mutex::new(Some(refill)),
         })
     }
@@ -188,6 +190,7 @@ impl Segment {
             supply: Arc::new(Supply::none()),
             lanes: Arc::default(),
             range_len: Arc::default(),
+            trip_ms: Arc::default(),
             refill: Mutex::new(None),
         }
     }
@@ -286,7 +289,8 @@ impl IdScheme for Segment {
 
     fn supply(&self) -> Option<SupplyHealth> {
         let range_len = self.range_len.load(Ordering::Relaxed);
-        Some(SupplyHealth::new(self.remaining(), range_len, self.lanes.health()))
+        let health = SupplyHealth::new(self.remaining(), range_len, self.lanes.health());
+        Some(health.with_trip_ms(self.trip_ms.load(Ordering::Relaxed)))
     }
 
     /// Makes minting impossible, awaits the refill task, and gives the unused end of the ranges back in one attempt.

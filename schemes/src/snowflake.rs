@@ -14,7 +14,7 @@ use std::{
 
 use async_trait::async_trait;
 use mintage_core::{
-    Anatomy, Bits, Clock, IdScheme, Leased, MintError, Order, ParseError, ReadyError, SchemeInfo, StoreError,
+    Anatomy, Bits, Clock, IdScheme, Leased, MintError, Order, Pace, ParseError, ReadyError, SchemeInfo, StoreError,
     SystemClock,
 };
 use tokio::sync::Notify;
@@ -375,6 +375,22 @@ impl<C: Clock> IdScheme for Snowflake<C> {
 
     fn runs_out(&self) -> Option<i64> {
         self.reader.runs_out()
+    }
+
+    /// Room is counted with the sequence from zero; `sequence_start = "random"` leaves half of it at least.
+    fn pace(&self) -> Option<Pace> {
+        let layout = &self.reader.layout;
+        let unit_ms = layout.unit().ms();
+        let ids_per_s = (layout.max(Part::Sequence) + 1).saturating_mul(1000) / unit_ms;
+        let mut pace = Pace::new(ids_per_s, self.settings.max_drift_ms);
+        pace.borrowed_ms = self.timeline.borrowed().saturating_mul(unit_ms);
+        let Some(now) = self.reader.unit_at(self.clock.unix_ms()) else { return Some(pace) };
+        pace.is_full = matches!(self.timeline.probe(&self.ask(now)), Err(Refusal::Full { .. }));
+        if !self.timeline.stands_at(self.began.load(Ordering::Acquire)) {
+            let ahead = self.timeline.last_unit().map_or(0, |last| last.saturating_sub(now));
+            pace.ahead_ms = ahead.saturating_mul(unit_ms);
+        }
+        Some(pace)
     }
 
     async fn close(&self) -> Result<(), ReadyError> {

@@ -16,10 +16,11 @@ use std::{
     time::Duration,
 };
 
-use mintage_core::{Bits, Clock, IdBits, MintError, Order, ParseError, ReadyError, SchemeInfo};
+use mintage_core::{Bits, Clock, IdBits, MintError, Order, Pace, ParseError, ReadyError, SchemeInfo};
 
 use crate::{
     entropy::{Draw, Entropy},
+    places::Places,
     timeline::{Ahead, Ask, Overflow, Refusal, Run, Timeline},
 };
 
@@ -37,11 +38,15 @@ pub enum RandomOrder {
     /// Strictly ascending, within one time unit by an unguessable step. At least 2^19 ids a millisecond; then `Exhausted`.
     #[default]
     Strict,
+    /// Strictly ascending for each thread, which has a count of its own; among threads by time unit. Threads that mint at once do
+    /// not slow each other down, and their ids differ as those of different minters do. A task that wakes up on another
+    /// thread takes up that one's order.
+    Thread,
     /// By time unit only; all bits below the time are fresh chance, and no state is shared between threads.
     Time,
 }
 
-/// What to do when the clock stands further back than `max_drift`. Matters with [`RandomOrder::Strict`] only.
+/// What to do when the clock stands further back than `max_drift`. Matters where ids ascend only.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum RandomStep {
@@ -91,7 +96,7 @@ pub(crate) struct Strict<S: Shape, C> {
     max_drift_ms: u64,
     /// The first time unit that the timeline can hold.
     base: u64,
-    timeline: Timeline,
+    timelines: Places<Timeline>,
     closed: AtomicBool,
     shape: PhantomData<fn() -> S>,
 }
@@ -107,7 +112,7 @@ impl<S: Shape, C: Clock> Strict<S, C> {
             order: RandomOrder::Strict,
             on_step: RandomStep::Borrow,
             max_drift_ms: RANDOM_DRIFT_MS,
-            timeline: Timeline::running(S::COUNT_BITS),
+            timelines: Places::one(Timeline::running(S::COUNT_BITS)),
             closed: AtomicBool::new(false),
             shape: PhantomData,
         }
@@ -115,9 +120,11 @@ impl<S: Shape, C: Clock> Strict<S, C> {
 
     pub(crate) fn order(mut self, order: RandomOrder) -> Self {
         self.order = order;
-        self.info.order = match order {
-            RandomOrder::Strict => Order::Minter,
-            RandomOrder::Time => Order::Time,
+        let timeline = || Timeline::running(S::COUNT_BITS);
+        (self.info.order, self.timelines) = match order {
+            RandomOrder::Strict => (Order::Minter, Places::one(timeline())),
+            RandomOrder::Thread => (Order::Thread, Places::each(timeline)),
+            RandomOrder::Time => (Order::Time, Places::one(timeline())),
         };
         self
     }
@@ -145,7 +152,7 @@ impl<S: Shape, C: Clock> Strict<S, C> {
     pub(crate) fn mint(&self) -> Result<S::Bits, MintError> {
         let now_ms = self.clock.unix_ms();
         match self.order {
-            RandomOrder::Strict => self.entropy.with(words::<S>(), |draw| {
+            RandomOrder::Strict | RandomOrder::Thread => self.entropy.with(words::<S>(), |draw| {
                 let run = self.take(1, now_ms, draw)?;
                 Ok(self.counted(run.first, draw))
             })?,
@@ -164,7 +171,7 @@ impl<S: Shape, C: Clock> Strict<S, C> {
         let now_ms = self.clock.unix_ms();
         let words_all = words::<S>().saturating_mul(out.len() as u64);
         match self.order {
-            RandomOrder::Strict => self.entropy.with(words_all, |draw| {
+            RandomOrder::Strict | RandomOrder::Thread => self.entropy.with(words_all, |draw| {
                 let run = self.take(out.len() as u64, now_ms, draw)?;
                 let mut made = 0;
                 for (slot, packed) in out.iter_mut().zip(run.first..run.first + run.len) {
@@ -198,10 +205,12 @@ impl<S: Shape, C: Clock> Strict<S, C> {
         }
         let now_ms = self.clock.unix_ms();
         let refusal = match self.order {
-            RandomOrder::Strict => match self.timeline.probe(&self.ask(self.unit_at(now_ms)?)) {
-                Ok(()) => return Ok(()),
-                Err(refusal) => self.explain(refusal, now_ms),
-            },
+            RandomOrder::Strict | RandomOrder::Thread => {
+                match self.timelines.mine().probe(&self.ask(self.unit_at(now_ms)?)) {
+                    Ok(()) => return Ok(()),
+                    Err(refusal) => self.explain(refusal, now_ms),
+                }
+            }
             RandomOrder::Time => return Ok(self.time_at(now_ms).map(drop)?),
         };
         match refusal {
@@ -213,9 +222,34 @@ impl<S: Shape, C: Clock> Strict<S, C> {
         }
     }
 
+    /// How the timeline stands against the clock; `None` where there is none. Units start in the lower half of their counts.
+    pub(crate) fn pace(&self) -> Option<Pace> {
+        if self.order == RandomOrder::Time {
+            return None;
+        }
+        let now = self.unit_at(self.clock.unix_ms()).ok();
+        let mut pace = self.timelines.all().map(|timeline| self.pace_of(timeline, now)).reduce(Pace::beside)?;
+        // Whoever waits, waits for a place of its own.
+        pace.is_full = self.pace_of(self.timelines.mine(), now).is_full;
+        Some(pace)
+    }
+
+    fn pace_of(&self, timeline: &Timeline, now: Option<u64>) -> Pace {
+        let mut pace = Pace::new((1 << (S::COUNT_BITS - 1)) * 1000 / S::UNIT_MS, self.max_drift_ms);
+        pace.borrowed_ms = timeline.borrowed().saturating_mul(S::UNIT_MS);
+        if let Some(now) = now {
+            pace.is_full = matches!(timeline.probe(&self.ask(now)), Err(Refusal::Full { .. }));
+            let ahead = timeline.last_unit().map_or(0, |last| last.saturating_sub(now));
+            pace.ahead_ms = ahead.saturating_mul(S::UNIT_MS);
+        }
+        pace
+    }
+
     pub(crate) fn close(&self) {
         self.closed.store(true, Ordering::Release);
-        self.timeline.stop();
+        for timeline in self.timelines.all() {
+            timeline.stop();
+        }
     }
 
     /// Takes up to `n` counts of one unit.
@@ -226,7 +260,7 @@ impl<S: Shape, C: Clock> Strict<S, C> {
     #[inline]
     fn take(&self, n: u64, now_ms: u64, draw: &mut Draw<'_>) -> Result<Run, MintError> {
         let ask = Ask { ahead: Ahead::Refuse, ..self.ask(self.unit_at(now_ms)?) };
-        match self.timeline.reserve(n, || start::<S>(draw), || (ask, ())) {
+        match self.timelines.mine().reserve(n, || start::<S>(draw), || (ask, ())) {
             Ok((run, ())) => Ok(run),
             Err(Refusal::Behind { .. } | Refusal::Full { .. }) => self.take_carefully(n, draw),
             Err(refusal) => Err(self.explain(refusal, now_ms)),
@@ -245,7 +279,7 @@ impl<S: Shape, C: Clock> Strict<S, C> {
             let ask = unit.map_or_else(|_| Ask { end: 0, ..self.ask(0) }, |unit| self.ask(unit));
             (ask, ())
         };
-        let taken = self.timeline.reserve(n, || start::<S>(draw), check);
+        let taken = self.timelines.mine().reserve(n, || start::<S>(draw), check);
         match (taken, unstampable) {
             (Ok((run, ())), _) => Ok(run),
             (Err(Refusal::Stopped), _) => Err(MintError::Closed),
@@ -289,7 +323,7 @@ impl<S: Shape, C: Clock> Strict<S, C> {
     /// The id of one count: the rest of its tail is drawn now.
     #[inline]
     fn counted(&self, packed: u64, draw: &mut Draw<'_>) -> S::Bits {
-        let (unit, count) = self.timeline.split(packed);
+        let (unit, count) = (packed >> S::COUNT_BITS, packed & ((1 << S::COUNT_BITS) - 1));
         let fresh_bits = S::TAIL_BITS - S::COUNT_BITS;
         S::join(self.base + unit, (u128::from(count) << fresh_bits) | chance(fresh_bits, draw))
     }
@@ -436,7 +470,7 @@ macro_rules! builder {
                 Self { strict: Strict::new(clock) }
             }
 
-            /// Chooses between strict order and a fully random tail.
+            /// Chooses between strict order, that of each thread, and a fully random tail.
             #[must_use]
             pub fn order(self, order: RandomOrder) -> Self {
                 Self { strict: self.strict.order(order) }

@@ -18,6 +18,8 @@ const STOPPED: u64 = u64::MAX;
 pub(crate) struct Timeline {
     count_bits: u32,
     state: AtomicU64,
+    /// How many units were begun ahead of the wall clock. Nothing is decided by it.
+    borrowed: AtomicU64,
 }
 
 /// What a request may take.
@@ -75,12 +77,16 @@ pub(crate) enum Refusal {
 impl Timeline {
     /// A timeline at zero whose units hold `2^count_bits` values.
     pub(crate) fn running(count_bits: u32) -> Self {
-        Self { count_bits, state: AtomicU64::new(0) }
+        Self::at(count_bits, 0)
     }
 
     /// One that hands out nothing until `restart`.
     pub(crate) fn stopped(count_bits: u32) -> Self {
-        Self { count_bits, state: AtomicU64::new(STOPPED) }
+        Self::at(count_bits, STOPPED)
+    }
+
+    fn at(count_bits: u32, state: u64) -> Self {
+        Self { count_bits, state: AtomicU64::new(state), borrowed: AtomicU64::new(0) }
     }
 
     /// Splits a packed value into unit and count.
@@ -104,18 +110,29 @@ impl Timeline {
                 return Err(Refusal::Stopped);
             }
             let (ask, found) = check();
-            let run = self.plan(current, n, &ask, &mut start)?;
+            let (run, borrowed) = self.plan(current, n, &ask, &mut start)?;
             match self.state.compare_exchange_weak(current, run.first + run.len, Ordering::AcqRel, Ordering::Acquire) {
-                Ok(_) => return Ok((run, found)),
+                Ok(_) => {
+                    if borrowed > 0 {
+                        self.note_borrowed(borrowed);
+                    }
+                    return Ok((run, found));
+                }
                 Err(seen) => current = seen,
             }
         }
     }
 
-    /// What can be taken from `current`.
+    #[cold]
+    fn note_borrowed(&self, units: u64) {
+        self.borrowed.fetch_add(units, Ordering::Relaxed);
+    }
+
+    /// What can be taken from `current`, and how many units that begins ahead of the wall clock.
     #[inline]
-    fn plan(&self, current: u64, n: u64, ask: &Ask, start: &mut impl FnMut() -> u64) -> Result<Run, Refusal> {
+    fn plan(&self, current: u64, n: u64, ask: &Ask, start: &mut impl FnMut() -> u64) -> Result<(Run, u64), Refusal> {
         let bits = self.count_bits;
+        let mut borrowed = 0;
         let (mut unit, count) = self.split(current);
         let mut first = current;
         if unit < ask.now {
@@ -145,6 +162,7 @@ impl Timeline {
                 first = (unit << bits) + start();
             } else if count == 0 {
                 first += start();
+                borrowed = 1;
             }
         } else if count == 0 {
             first += start();
@@ -156,7 +174,23 @@ impl Timeline {
         };
         // Never empty: `first` lies in `unit`, and `unit <= last_unit`.
         let room = ((last_unit + 1) << bits) - first;
-        Ok(Run { first, len: n.min(room) })
+        let len = n.min(room);
+        if n > 1 {
+            // A batch carries on into the units after its first.
+            borrowed += self.split(first + len - 1).0 - unit;
+        }
+        Ok((Run { first, len }, borrowed))
+    }
+
+    /// How many units were begun ahead of the wall clock so far.
+    pub(crate) fn borrowed(&self) -> u64 {
+        self.borrowed.load(Ordering::Relaxed)
+    }
+
+    /// The unit of the last value handed out, or one before; `None` while it is stopped, and before the first.
+    pub(crate) fn last_unit(&self) -> Option<u64> {
+        let last = self.state.load(Ordering::Acquire).checked_sub(1).filter(|last| *last != STOPPED - 1)?;
+        Some(self.split(last).0)
     }
 
     /// Whether `packed` is the next value.
@@ -216,6 +250,30 @@ mod tests {
         }
         assert_eq!(timeline.state.load(Ordering::Relaxed), before);
         assert_eq!(take(&timeline, 1, ask(101)), Ok(Run { first: 111 << 2, len: 1 }));
+    }
+
+    #[test]
+    fn units_begun_ahead_of_the_clock_are_counted_once() {
+        let timeline = Timeline::running(2);
+        assert_eq!((timeline.last_unit(), timeline.borrowed()), (None, 0));
+        take(&timeline, 4, ask(100)).unwrap();
+        assert_eq!(
+            (timeline.last_unit(), timeline.borrowed()),
+            (Some(100), 0),
+            "a full unit is not yet a borrowed one"
+        );
+        for _ in 0..4 {
+            take(&timeline, 1, ask(100)).unwrap();
+        }
+        assert_eq!((timeline.last_unit(), timeline.borrowed()), (Some(101), 1));
+        take(&timeline, 7, ask(100)).unwrap();
+        assert_eq!((timeline.last_unit(), timeline.borrowed()), (Some(103), 3), "a batch over two units");
+        take(&timeline, 1000, ask(200)).unwrap();
+        assert_eq!(timeline.borrowed(), 13, "the ten units of the drift");
+        let back = Ask { overflow: Overflow::WaitUnlessHeld, ahead: Ahead::Follow, ..ask(10) };
+        take(&timeline, 1, back).unwrap();
+        assert_eq!((timeline.last_unit(), timeline.borrowed()), (Some(10), 13), "followed back, not borrowed");
+        assert!(timeline.stop().is_some() && timeline.last_unit().is_none());
     }
 
     #[test]

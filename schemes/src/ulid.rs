@@ -3,7 +3,9 @@
 use std::fmt;
 
 use async_trait::async_trait;
-use mintage_core::{Anatomy, Clock, Field, IdScheme, MintError, ParseError, ReadyError, Role, SchemeInfo, SystemClock};
+use mintage_core::{
+    Anatomy, Clock, Field, IdScheme, MintError, Pace, ParseError, ReadyError, Role, SchemeInfo, SystemClock,
+};
 
 use crate::{
     entropy::Entropy,
@@ -96,6 +98,10 @@ impl<C: Clock> IdScheme for Ulid<C> {
 
     fn runs_out(&self) -> Option<i64> {
         Some(strict::last_ms::<Shape128>())
+    }
+
+    fn pace(&self) -> Option<Pace> {
+        self.strict.pace()
     }
 
     async fn close(&self) -> Result<(), ReadyError> {

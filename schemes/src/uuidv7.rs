@@ -3,7 +3,7 @@
 use std::fmt;
 
 use async_trait::async_trait;
-use mintage_core::{Anatomy, Clock, IdScheme, MintError, ParseError, ReadyError, SchemeInfo, SystemClock};
+use mintage_core::{Anatomy, Clock, IdScheme, MintError, Pace, ParseError, ReadyError, SchemeInfo, SystemClock};
 use uuid::Uuid;
 
 use crate::{
@@ -99,6 +99,10 @@ impl<C: Clock> IdScheme for UuidV7<C> {
 
     fn runs_out(&self) -> Option<i64> {
         Some(strict::last_ms::<V7>())
+    }
+
+    fn pace(&self) -> Option<Pace> {
+        self.strict.pace()
     }
 
     async fn close(&self) -> Result<(), ReadyError> {

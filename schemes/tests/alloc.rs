@@ -86,7 +86,7 @@ fn the_counter_counts() {
 #[test]
 fn random_schemes() {
     assert_allocates_nothing(&UuidV4::new());
-    for order in [RandomOrder::Strict, RandomOrder::Time] {
+    for order in [RandomOrder::Strict, RandomOrder::Thread, RandomOrder::Time] {
         assert_allocates_nothing(&UuidV7::new().order(order));
         assert_allocates_nothing(&Ulid::new().order(order));
         assert_allocates_nothing(&Ksuid::new().order(order));

@@ -137,7 +137,7 @@ mod forks {
         // A clock that stands still: strict state makes parent and child go on from the same count in the same unit.
         let clock = ManualClock::at(1_767_225_600_123);
         assert_distinct(how, fork, &UuidV4::new());
-        for order in [RandomOrder::Strict, RandomOrder::Time] {
+        for order in [RandomOrder::Strict, RandomOrder::Thread, RandomOrder::Time] {
             assert_distinct(how, fork, &UuidV7::with_clock(clock.clone()).order(order));
             assert_distinct(how, fork, &Ulid::with_clock(clock.clone()).order(order));
             assert_distinct(how, fork, &Ksuid::with_clock(clock.clone()).order(order));

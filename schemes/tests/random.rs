@@ -37,6 +37,7 @@ const STRICT: Setup = Setup {
     max_drift_ms: RANDOM_DRIFT_MS,
     entropy: Entropy::os,
 };
+const PER_THREAD: Setup = Setup { order: RandomOrder::Thread, ..STRICT };
 const BY_TIME: Setup = Setup { order: RandomOrder::Time, ..STRICT };
 const ALL_ONES: Setup = Setup { entropy: || Entropy::scripted([u64::MAX]), ..STRICT };
 
@@ -83,7 +84,7 @@ fn assert_ascending(scheme: &AnyScheme, ids: &[AnyId]) {
 #[test]
 fn the_laws() {
     testkit::scheme::all(&UuidV4::new());
-    for order in [RandomOrder::Strict, RandomOrder::Time] {
+    for order in [RandomOrder::Strict, RandomOrder::Thread, RandomOrder::Time] {
         testkit::scheme::all(&UuidV7::new().order(order));
         testkit::scheme::all(&Ulid::new().order(order));
         testkit::scheme::all(&Ksuid::new().order(order));
@@ -92,7 +93,7 @@ fn the_laws() {
 
 #[test]
 fn info_tells_what_is_promised() {
-    for (setup, order) in [(STRICT, Order::Minter), (BY_TIME, Order::Time)] {
+    for (setup, order) in [(STRICT, Order::Minter), (PER_THREAD, Order::Thread), (BY_TIME, Order::Time)] {
         for (scheme, (name, bits)) in
             minters(&SystemClock, setup).iter().zip([("uuidv7", 128), ("ulid", 128), ("ksuid", 160)])
         {
@@ -172,7 +173,7 @@ impl Clock for Readings {
 /// B45: one reading for each id, and one for a batch.
 #[test]
 fn one_reading_for_each_id() {
-    for setup in [STRICT, BY_TIME] {
+    for setup in [STRICT, PER_THREAD, BY_TIME] {
         let clock = Readings::new([1000, 1001, 1001, 1002, 1002, 1000, 1003].map(|ms| NOW_MS + ms));
         macro_rules! count {
             ($scheme:ident) => {{
@@ -328,7 +329,7 @@ async fn ready_waits_for_the_next_millisecond() {
 /// B36, B57: past the end of the time field it is spent, and never wraps.
 #[test]
 fn the_end_of_time() {
-    for setup in [STRICT, BY_TIME] {
+    for setup in [STRICT, PER_THREAD, BY_TIME] {
         for (index, last_ms) in [(1 << 48) - 1, (1 << 48) - 1, 5_694_967_295_999].into_iter().enumerate() {
             let clock = ManualClock::at(last_ms);
             let scheme = minters(&clock, setup)[index].clone();
@@ -373,7 +374,7 @@ fn a_jump_of_centuries() {
 /// B10, B56: no id from before the epoch, and none from a clock that is not set.
 #[test]
 fn before_the_epoch() {
-    for setup in [STRICT, BY_TIME] {
+    for setup in [STRICT, PER_THREAD, BY_TIME] {
         let clock = ManualClock::at(0);
         for (scheme, first_ms) in minters(&clock, setup).iter().zip([1, 1, 1_400_000_000_000]) {
             for early in [0, first_ms / 2, first_ms - 1] {
@@ -501,7 +502,7 @@ fn bounds_of_a_time_span() {
 /// B41: ids carry the wall clock's time.
 #[test]
 fn the_wall_clock() {
-    for setup in [STRICT, BY_TIME] {
+    for setup in [STRICT, PER_THREAD, BY_TIME] {
         for scheme in minters(&SystemClock, setup) {
             let before = unit_start(&scheme, SystemClock.unix_ms());
             let time = time_of(&scheme, scheme.mint().unwrap());
@@ -527,7 +528,7 @@ fn without_entropy() {
 
 #[tokio::test]
 async fn closed_is_closed() {
-    for setup in [STRICT, BY_TIME] {
+    for setup in [STRICT, PER_THREAD, BY_TIME] {
         for scheme in minters(&ManualClock::at(NOW_MS), setup) {
             scheme.ready().await.unwrap();
             scheme.mint().unwrap();
@@ -566,8 +567,8 @@ fn neighbours_types() {
 fn shared_between_threads() {
     const THREADS: usize = 4;
     const IDS: usize = 50_000;
-    for clock_stands in [false, true] {
-        let made = if clock_stands { shared(&ManualClock::at(NOW_MS)) } else { shared(&SystemClock) };
+    for (clock_stands, setup) in [(false, STRICT), (true, STRICT), (false, PER_THREAD), (true, PER_THREAD)] {
+        let made = if clock_stands { shared(&ManualClock::at(NOW_MS), setup) } else { shared(&SystemClock, setup) };
         for threads in made {
             let all: HashSet<&AnyId> = threads.iter().flatten().collect();
             assert_eq!(all.len(), THREADS * IDS);
@@ -575,14 +576,32 @@ fn shared_between_threads() {
         }
     }
 
-    fn shared<C: Clock + Clone>(clock: &C) -> Vec<Vec<Vec<AnyId>>> {
+    fn shared<C: Clock + Clone>(clock: &C, setup: Setup) -> Vec<Vec<Vec<AnyId>>> {
         let share = |scheme: AnyScheme| {
             std::thread::scope(|scope| {
                 let threads: Vec<_> = (0..THREADS).map(|_| scope.spawn(|| mint(&scheme, IDS))).collect();
                 threads.into_iter().map(|thread| thread.join().unwrap()).collect()
             })
         };
-        minters(clock, STRICT).into_iter().map(share).collect()
+        minters(clock, setup).into_iter().map(share).collect()
+    }
+}
+
+/// What one thread does does not move another's ids: each has a count of its own.
+#[test]
+fn threads_count_apart() {
+    let clock = ManualClock::at(NOW_MS);
+    // Each draw is zero, so a unit is counted from zero, and nothing but the count tells two ids apart.
+    let zeros = Setup { entropy: || Entropy::scripted([0]), ..STRICT };
+    for (order, alike) in [(RandomOrder::Strict, false), (RandomOrder::Thread, true)] {
+        for scheme in minters(&clock, Setup { order, ..zeros }) {
+            let ours = mint(&scheme, 3);
+            // Several, because of very many threads two may share a place.
+            let is_alike = || std::thread::scope(|scope| scope.spawn(|| mint(&scheme, 3)).join().unwrap()) == ours;
+            let met = (0..4).any(|_| is_alike());
+            assert_eq!(met, alike, "{}: only chance tells threads apart, and here there is none", scheme.info().name);
+            assert!(mint(&scheme, 1)[0] > ours[2]);
+        }
     }
 }
 
@@ -624,7 +643,8 @@ proptest! {
     fn any_trace_of_the_clock(trace in moves(), refuse: bool, drift_ms in prop_oneof![Just(RANDOM_DRIFT_MS), 0u64..20_000]) {
         let on_step = if refuse { RandomStep::Refuse } else { RandomStep::Borrow };
         let clock = ManualClock::at(NOW_MS);
-        for scheme in minters(&clock, Setup { on_step, max_drift_ms: drift_ms, ..STRICT }) {
+        let minters = |setup: Setup| minters(&clock, Setup { on_step, max_drift_ms: drift_ms, ..setup });
+        for scheme in minters(STRICT).into_iter().chain(minters(PER_THREAD)) {
             clock.step_to(NOW_MS);
             let unit_ms = unit_ms(&scheme);
             let drift = (drift_ms.div_ceil(unit_ms) * unit_ms) as i64;
@@ -657,6 +677,27 @@ proptest! {
                 }
             }
         }
+    }
+
+    /// Any number of threads, each in batches of any size, while the clock stands: all ids differ, and each thread's ascend.
+    #[test]
+    fn any_threads(sizes in proptest::collection::vec(proptest::collection::vec(1usize..200, 1..12), 1..8)) {
+        let minter = UuidV7::with_clock(ManualClock::at(NOW_MS)).order(RandomOrder::Thread);
+        let batches = |sizes: &[usize]| {
+            let ids = sizes.iter().flat_map(|size| {
+                let mut batch = vec![0; *size];
+                assert_eq!(minter.mint_batch(&mut batch), Ok(*size));
+                batch
+            });
+            ids.collect::<Vec<u128>>()
+        };
+        let made: Vec<Vec<u128>> = std::thread::scope(|scope| {
+            let threads: Vec<_> = sizes.iter().map(|sizes| scope.spawn(|| batches(sizes))).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+        });
+        let all: HashSet<&u128> = made.iter().flatten().collect();
+        prop_assert_eq!(all.len(), sizes.iter().flatten().sum::<usize>());
+        prop_assert!(made.iter().all(|ids| ids.windows(2).all(|pair| pair[0] < pair[1])));
     }
 
     /// Any reading at all, however mad.

@@ -25,13 +25,13 @@ const CLOCK_KEYS: &[Key] = &[
     },
 ];
 const ON_STEP: &[&str] = &["borrow", "refuse"];
-const ORDERS: &[&str] = &["strict", "time"];
+const ORDERS: &[&str] = &["strict", "thread", "time"];
 
 const ORDERED_KEYS: &[Key] = &[
     Key {
         name: "order",
         kind: KeyKind::Choice(ORDERS),
-        about: "strict: ascending per minter by an unguessable step; time: by time only, the rest fresh chance.",
+        about: "strict: ascending per minter by an unguessable step; thread: per thread; time: by time only, the rest fresh chance.",
     },
     Key { name: "clock", kind: KeyKind::Table(CLOCK_KEYS), about: "What to do when the clock steps back." },
 ];
@@ -160,11 +160,11 @@ impl SchemeFactory for RandomFactory {
             max_drift_ms: RANDOM_DRIFT_MS,
             seed: None,
         };
-        if settings.text("order") == Some("thread") {
-            settings.refuse("order", "\"thread\" is not in this version yet: choose strict or time");
-        } else if settings.choice("order", ORDERS) == Some("time") {
-            choice.order = RandomOrder::Time;
-        }
+        choice.order = match settings.choice("order", ORDERS) {
+            Some("thread") => RandomOrder::Thread,
+            Some("time") => RandomOrder::Time,
+            _ => RandomOrder::Strict,
+        };
         if let Some(mut clock) = settings.table("clock") {
             if clock.choice("on_step", ON_STEP) == Some("refuse") {
                 choice.on_step = RandomStep::Refuse;
@@ -206,14 +206,14 @@ impl SchemePlan for Plan {
         facts.push(match (family.unit_ms, self.choice.order) {
             (None, _) => Fact::new("order", "none: new rows land all over the index"),
             (_, RandomOrder::Time) => Fact::new("order", "by time; within one time unit by chance"),
-            (_, _) if self.choice.on_step == RandomStep::Refuse => Fact::new(
-                "order",
-                format!("strictly ascending per process; refuses while the clock is more than {drift_s} s back"),
-            ),
-            _ => Fact::new(
-                "order",
-                format!("strictly ascending per process, except when the clock steps back by more than {drift_s} s"),
-            ),
+            (_, order) => {
+                let whose = if order == RandomOrder::Thread { "thread, among threads by time" } else { "process" };
+                let step = match self.choice.on_step {
+                    RandomStep::Refuse => format!("; refuses while the clock is more than {drift_s} s back"),
+                    _ => format!(", except when the clock steps back by more than {drift_s} s"),
+                };
+                Fact::new("order", format!("strictly ascending per {whose}{step}"))
+            }
         });
         facts.push(Fact::new("uniqueness", format!("by chance: {}", odds(family, self.choice.order))));
         facts.push(match family.unit_ms {

@@ -25,6 +25,8 @@ impl<E: Entity> Minter<E> {
     ///
     /// Give all ids of the statement. With none, the id is read from the message of the database alone. SQLite never shows the
     /// value: there it is told only for a primary key and a statement of one row.
+    ///
+    /// With the feature `metrics` an id that was there already is counted in `mintage_duplicate_keys_total`.
     pub fn duplicate(&self, error: &sqlx::Error, tried: &[Id<E>]) -> Option<Duplicate<E>> {
         let refusal = Refusal::of(error)?;
         let shown = refusal.values.iter().filter_map(|value| read_shown::<E>(value));
@@ -33,6 +35,9 @@ impl<E: Entity> Minter<E> {
             [only] if refusal.is_of_a_silent_primary_key => Some(*only),
             _ => None,
         });
+        if id.is_some() {
+            self.core().note_duplicate(E::NAME);
+        }
         Some(Duplicate { key: refusal.key, id, anatomy: id.map(|id| self.anatomy(id)) })
     }
 }

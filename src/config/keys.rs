@@ -183,6 +183,8 @@ pub(super) const STORE: &[Key] = &[
         KeyKind::OneOf(&[KeyKind::Flag, KeyKind::Table(TLS)]),
         "Encrypt the connection, and have the server prove who it is. Default false.",
     ),
+    key("state_dir", KeyKind::Text, "A local folder that remembers what the store gave this machine. Default: none."),
+    key("table_prefix", KeyKind::Text, "What the names of its tables begin with. Default mintage_."),
 ];
 
 /// `password = { … }` of a store: one of the two.
@@ -212,8 +214,6 @@ pub(super) const ROOT_LATER: &[&str] = &["server"];
 /// Keys of `worker` that would derive the worker id: refused with the reason.
 pub(super) const DERIVED_WORKER_IDS: &[&str] =
     &["from", "hash", "host", "hostname", "ip", "mac", "pid", "random", "source"];
-/// As [`ROOT_LATER`], for a store.
-pub(super) const STORE_LATER: &[&str] = &["state_dir", "table_prefix"];
 /// Stores of this version that a build may leave out, and the cargo feature that each needs.
 pub(super) const URL_SCHEMES_BY_FEATURE: &[(&str, &str)] = &[
     ("etcd", "etcd"),

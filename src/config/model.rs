@@ -3,9 +3,11 @@
 use std::{collections::BTreeMap, fmt, ops::Range, path::PathBuf, sync::Arc};
 
 use mintage_core::{
-    Format, LeaseTerms, PoolLimits, WorkerChoice, WorkerPool,
+    Format, LeaseTerms, PoolLimits, TablePrefix, WorkerChoice, WorkerPool,
     plugin::{Fact, Needs, Place, SchemePlan, Tls},
 };
+
+use sha2::{Digest, Sha256};
 
 use super::{Problems, keys::BEARER, words};
 use crate::{
@@ -87,6 +89,28 @@ impl Checked {
     /// A key by name.
     pub fn key(&self, name: &str) -> Option<&KeyConfig> {
         self.keys.iter().find(|key| key.name == name)
+    }
+
+    /// 16 hexadecimal digits that stand for what the ids and numbers of this config mean: scheme, epoch, layout, public form and so
+    /// on of each entity, token and series. Two processes of one fleet agree in it. Stores, times and places are no part of it, and
+    /// no secret is.
+    pub fn fingerprint(&self) -> String {
+        let mut formats = BTreeMap::new();
+        for entity in &self.entities {
+            let format = entity.plan.format();
+            let written = entity.public.as_ref().filter(|_| entity.public_is_written);
+            let format = written.map_or(format.clone(), |form| form.pin(format, &self.realm));
+            formats.insert(entity.name.clone(), format);
+        }
+        formats.extend(self.tokens.iter().map(|tokens| (tokens.name.clone(), tokens.format())));
+        formats
+            .extend(self.series.iter().map(|series| (crate::series::record_name(&series.name), series.format.pin())));
+        let mut hash = Sha256::new();
+        for (name, format) in formats {
+            // Neither has a control character, so no two lists give one text.
+            hash.update(format!("{name}\n{format}\n\n"));
+        }
+        hash.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect()
     }
 
     /// A store by name.
@@ -369,6 +393,10 @@ pub struct StoreConfig {
     pub password: Option<PasswordPlace>,
     /// How to encrypt the connection, if the config says so.
     pub tls: Option<Tls>,
+    /// What the names of its tables begin with, where it has some.
+    pub tables: TablePrefix,
+    /// The folder in which this machine remembers what the store gave it, if it does.
+    pub state_dir: Option<PathBuf>,
     /// How long one call may take.
     pub timeout_ms: u64,
     /// Where it stands.

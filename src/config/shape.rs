@@ -5,7 +5,7 @@
 use mintage_core::plugin::{Catalog, Key, KeyKind, Problem, Setting, Value, parse_duration_ms};
 
 use super::{
-    keys::{DERIVED_WORKER_IDS, ENTITY, MASTER, POOL, ROOT, ROOT_LATER, SERIES, STORE, STORE_LATER},
+    keys::{DERIVED_WORKER_IDS, ENTITY, MASTER, POOL, ROOT, ROOT_LATER, SERIES, STORE},
     offer::Offer,
     tree::join,
     words,
@@ -43,7 +43,7 @@ impl Shape {
                     shape.table(path, table, POOL, &|key, _, known| later_or_unknown(key, &[], known));
                 }),
                 "stores" => shape.named(section, setting, |shape, path, table| {
-                    shape.table(path, table, STORE, &|key, _, known| later_or_unknown(key, STORE_LATER, known));
+                    shape.table(path, table, STORE, &|key, _, known| later_or_unknown(key, &[], known));
                 }),
                 "keys" => {
                     shape.named(section, setting, |shape, path, table| {

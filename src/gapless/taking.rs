@@ -203,7 +203,7 @@ impl Gapless {
         number_max: u64,
     ) -> Result<Option<u64>, GaplessError> {
         let counter = Counter { sequence, record, owner: &self.owner, number_max };
-        match D::take(transaction, counter).await.map_err(|source| self.said(source))? {
+        match D::take(transaction, &self.tables, counter).await.map_err(|source| self.said(source))? {
             Taken::Number(number) => Ok(Some(number)),
             Taken::Full => Ok(None),
             Taken::Missing => {
@@ -236,7 +236,7 @@ impl Gapless {
         note: &str,
     ) -> Result<(), GaplessError> {
         let reservation = Reservation::new(sequence, number, note, self.clock.unix_ms());
-        D::reserve(transaction, &reservation).await.map_err(|source| self.said(source))
+        D::reserve(transaction, &self.tables, &reservation).await.map_err(|source| self.said(source))
     }
 
     /// Confirmed without a reason, void with one.
@@ -254,7 +254,7 @@ impl Gapless {
         settled.settled_ms = Some(self.clock.unix_ms());
         settled.reason = reason.map(str::to_owned);
         let (name, number) = (self.name.clone(), text.to_owned());
-        match D::settle(transaction, &settled).await.map_err(|source| self.said(source))? {
+        match D::settle(transaction, &self.tables, &settled).await.map_err(|source| self.said(source))? {
             Settled::Now => Ok(()),
             Settled::Before(state) => Err(GaplessError::Settled { name, number, state }),
             Settled::Never => Err(GaplessError::NeverReserved { name, number }),

@@ -166,22 +166,7 @@ impl Codec {
     /// entity that had no form may be given one.
     #[must_use]
     pub fn pin(&self, format: Format) -> Format {
-        let format = format.growing("public", self.form.name()).growing("public.realm", &self.realm);
-        let format = match self.form.prefix() {
-            Some(prefix) => format.growing("public.prefix", prefix),
-            None => format,
-        };
-        match self.form.shape() {
-            Shape::Token { alphabet, context, .. } => {
-                format.growing("public.alphabet", alphabet.name()).growing("public.context", context)
-            }
-            Shape::Short { redundancy, .. } => format.growing("public.params", redundancy.param()),
-            Shape::Uuid(plain) => format.growing("public.params", plain.name()),
-            Shape::Number { stages, .. } => stages.iter().enumerate().fold(format, |format, (at, stage)| {
-                format.growing(&format!("public.stage.{at}"), format!("base={};{}", stage.base, stage.params()))
-            }),
-            Shape::Plain => format,
-        }
+        self.form.pin(format, &self.realm)
     }
 
     fn check_context(&self, context: &[u8]) -> Result<(), EncodeError> {

@@ -4,7 +4,7 @@
 
 use std::ops::Range;
 
-use mintage_core::{AnyId, AnyScheme, Bits};
+use mintage_core::{AnyId, AnyScheme, Bits, Format};
 
 use crate::public::{
     Alphabet,
@@ -346,6 +346,26 @@ impl PublicForm {
             }
         }
         found
+    }
+
+    /// Adds to an entity's format what of its public form must never change in `realm`.
+    pub(crate) fn pin(&self, format: Format, realm: &str) -> Format {
+        let format = format.growing("public", self.name()).growing("public.realm", realm);
+        let format = match self.prefix() {
+            Some(prefix) => format.growing("public.prefix", prefix),
+            None => format,
+        };
+        match &self.shape {
+            Shape::Token { alphabet, context, .. } => {
+                format.growing("public.alphabet", alphabet.name()).growing("public.context", context)
+            }
+            Shape::Short { redundancy, .. } => format.growing("public.params", redundancy.param()),
+            Shape::Uuid(plain) => format.growing("public.params", plain.name()),
+            Shape::Number { stages, .. } => stages.iter().enumerate().fold(format, |format, (at, stage)| {
+                format.growing(&format!("public.stage.{at}"), format!("base={};{}", stage.base, stage.params()))
+            }),
+            Shape::Plain => format,
+        }
     }
 
     pub(crate) fn shape(&self) -> &Shape {

@@ -172,12 +172,15 @@ impl Assembly<'_> {
         let kept = self.backend(store).await?.gapless.clone();
         let kept = kept.ok_or_else(|| store_error(store, missing("gapless numbers")))?;
         kept.prepare().await.map_err(|source| store_error(store, source))?;
-        let url_scheme = self.checked.store(store).map_or("", StoreConfig::url_scheme).to_owned();
+        let config = self.checked.store(store);
+        let url_scheme = config.map_or("", StoreConfig::url_scheme).to_owned();
+        let tables = config.map(|config| config.tables.clone()).unwrap_or_default();
         Ok(Some(Arc::new(Gapless {
             name: name.to_owned(),
             owner,
             store: store.to_owned(),
             url_scheme,
+            tables,
             kept,
             ranges: self.ranges(store).await?,
             formats: self.formats(store).await?,

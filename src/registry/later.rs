@@ -20,8 +20,8 @@ pub(super) struct Later {
 }
 
 impl Later {
-    pub(super) fn new(factory: &Arc<dyn BackendFactory>, address: Address) -> Self {
-        Self { factory: Arc::clone(factory), address, opened: OnceCell::new() }
+    pub(super) fn new(factory: Arc<dyn BackendFactory>, address: Address) -> Self {
+        Self { factory, address, opened: OnceCell::new() }
     }
 
     pub(super) async fn backend(&self) -> Result<&Backend, StoreError> {

@@ -103,6 +103,23 @@ async fn a_duplicate_is_named_where_the_database_tells_it() {
     let found = users.duplicate(&error, &[rows[0].1]).unwrap();
     assert_eq!((found.key.as_str(), found.id), ("embedded_ids.user_id", None), "another column may have clashed");
 
+    #[cfg(feature = "metrics")]
+    told_of_one_duplicate(&registry);
     let missing = sqlx::query("INSERT INTO embedded_ids (id) VALUES (1)").execute(&pool).await.unwrap_err();
     assert!(orders.duplicate(&missing, &[]).is_none(), "{missing}");
+}
+
+/// Of the duplicates above one was an id of `orders` for certain.
+#[cfg(feature = "metrics")]
+fn told_of_one_duplicate(registry: &mintage::Registry) {
+    let recorder = metrics_util::debugging::DebuggingRecorder::new();
+    metrics::with_local_recorder(&recorder, || registry.observe());
+    let rows = recorder.snapshotter().snapshot().into_vec();
+    let counts: Vec<(String, String)> = rows
+        .iter()
+        .filter(|(key, ..)| key.key().name() == "mintage_duplicate_keys_total")
+        .map(|(key, _, _, value)| (key.key().labels().next().unwrap().value().to_owned(), format!("{value:?}")))
+        .filter(|(_, value)| value != "Counter(0)")
+        .collect();
+    assert_eq!(counts, [("orders".to_owned(), "Counter(1)".to_owned())]);
 }

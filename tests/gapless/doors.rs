@@ -11,7 +11,42 @@ use crate::{
     config, kind_of, on_all, process,
 };
 
-on_all!(another_database_is_refused, a_lost_life_of_the_server_stops_it, next_without_a_transaction_is_refused);
+on_all!(
+    another_database_is_refused,
+    a_lost_life_of_the_server_stops_it,
+    next_without_a_transaction_is_refused,
+    two_prefixes_count_apart
+);
+
+/// Two installations in the database of one application: each transaction moves the counter of its own.
+async fn two_prefixes_count_apart<B: Bank>() {
+    let Some(bank) = B::open().await else { return };
+    let open = async |prefix: &str| {
+        let config = format!("{}table_prefix = \"{prefix}\"\n", config(&bank.url(), SERIES));
+        let config = Config::parse(&config, "mintage.toml").unwrap();
+        Registry::builder().builtins().clock(at(BEFORE_MIDNIGHT)).build(config).await.unwrap()
+    };
+    let registries = [open("billing_ids_").await, open("mintage_two_").await];
+    for n in 1..=3 {
+        for registry in &registries {
+            let invoices = registry.series("invoices").unwrap();
+            let mut tx = bank.begin().await;
+            let number = invoices.reserve_in(&mut tx, "order 7").await.unwrap();
+            assert_eq!(number.n(), n);
+            tx.commit().await.unwrap();
+            let mut tx = bank.begin().await;
+            match n {
+                1 => invoices.confirm_in(&mut tx, &number).await.unwrap(),
+                _ => invoices.void_in(&mut tx, &number, "cancelled").await.unwrap(),
+            }
+            tx.commit().await.unwrap();
+            assert_eq!(invoices.reservations().await.unwrap().len(), usize::try_from(n).unwrap());
+        }
+    }
+    for registry in registries {
+        registry.close().await.unwrap();
+    }
+}
 
 /// A database without tables, and one whose tables know nothing of the series.
 async fn another_database_is_refused<B: Bank>() {

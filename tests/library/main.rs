@@ -6,6 +6,7 @@
 //! | what a minter does beside minting | `minter.rs` |
 //! | formats that are pinned, rows that went missing | `formats.rs` |
 //! | ranges: size, stride, several stores, imports | `ranges.rs` |
+//! | a machine that remembers what a store gave it | `seen.rs` |
 //! | leases through outages, fences, suspends | `keeper.rs`, and by chance `hunt.rs` |
 //! | replicas, clocks, reserves, regions | `fleet.rs` |
 //! | a layout that follows another | `layouts.rs` |
@@ -35,6 +36,7 @@ mod plugins;
 mod public;
 mod ranges;
 mod registry;
+mod seen;
 mod telemetry;
 
 use std::{path::Path, time::Duration};

@@ -3,12 +3,13 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    num::NonZeroU32,
     path::Path,
 };
 
 use metrics_util::debugging::{DebugValue, DebuggingRecorder, Snapshotter};
 use mintage::METRICS;
-use mintage_core::{LeaseStore, ManualClock, MintError, PoolLimits, WorkerPool};
+use mintage_core::{Clock, LeaseStore, ManualClock, MintError, PoolLimits, WorkerPool};
 
 use crate::{
     NOW_MS, config_in,
@@ -23,15 +24,28 @@ scheme = "snowflake"
 epoch = "2026-01-01T00:00:00Z"
 layout = { time = 41, worker = 10, sequence = 12 }
 worker = { pool = "main" }
+[entities.narrow]
+scheme = "snowflake"
+epoch = "2026-01-01T00:00:00Z"
+layout = { time = 41, worker = 10, sequence = 2 }
+worker = { pool = "main" }
 [entities.users]
 scheme = "uuidv7"
+[entities.orders]
+scheme = "segment"
+range = 100
+public = { form = "token", prefix = "ord", key = "main" }
+[keys.main]
+file = "main.keys"
 [workers.main]
 [stores.main]
 url = "STORE"
 timeout = "5s"
 "#;
 
-/// The metrics as they stand: name with labels, and value. A snapshot starts the counters anew.
+mintage::entity!(Order: Int = "orders");
+
+/// The metrics as they stand: name with labels, and value, which is the sum for a histogram. A snapshot starts the counters anew.
 fn seen(snapshotter: &Snapshotter) -> BTreeMap<String, f64> {
     let rows = snapshotter.snapshot().into_vec();
     rows.into_iter()
@@ -41,7 +55,7 @@ fn seen(snapshotter: &Snapshotter) -> BTreeMap<String, f64> {
             let value = match value {
                 DebugValue::Counter(count) => count as f64,
                 DebugValue::Gauge(value) => value.into_inner(),
-                DebugValue::Histogram(_) => unreachable!("there is none"),
+                DebugValue::Histogram(values) => values.iter().map(|value| value.into_inner()).sum(),
             };
             (format!("{} {}", key.name(), labels.join(" ")), value)
         })
@@ -56,7 +70,8 @@ async fn a_recorder_hears_of_everything_on_the_list() {
     let clock = ManualClock::at(NOW_MS);
     let store = Faulty::new(&clock);
     let config = CONFIG.replace("STORE", &store.url());
-    let build = async || builder(&clock).build(config_in(Path::new("."), &config)).await.unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let build = async || builder(&clock).build(config_in(folder.path(), &config)).await.unwrap();
     let _other = build().await;
     let registry = build().await;
     settle().await;
@@ -84,6 +99,11 @@ async fn a_recorder_hears_of_everything_on_the_list() {
     check("mintage_clock_offset_seconds pool=main to=peers", 0.0);
     check("mintage_lease_lost_total pool=main lane=0", 0.0);
 
+    let narrow = registry.any_minter("narrow").unwrap();
+    narrow.mint_many(44).await.unwrap();
+    let (waited, ()) = tokio::join!(narrow.mint_ready(), pass(&clock, 50));
+    waited.unwrap();
+
     // The lease is revoked, the clock steps back, the store goes away.
     let mut whole = WorkerPool::new("main", 0..1024);
     whole.limits = PoolLimits::new(60_000, 2_000, 1_000);
@@ -108,6 +128,121 @@ async fn a_recorder_hears_of_everything_on_the_list() {
     assert_eq!(told, listed, "each metric of the list is told, and no other");
 }
 
+/// A layout with room for four ids a millisecond, ten milliseconds ahead of the clock at most.
+#[tokio::test(start_paused = true)]
+async fn full_time_units_are_told() {
+    let recorder = DebuggingRecorder::new();
+    let snapshotter = recorder.snapshotter();
+    let _heard = metrics::set_default_local_recorder(&recorder);
+    let clock = ManualClock::at(NOW_MS);
+    let folder = tempfile::tempdir().unwrap();
+    let config = CONFIG.replace("STORE", &Faulty::new(&clock).url());
+    let registry = builder(&clock).build(config_in(folder.path(), &config)).await.unwrap();
+    pass(&clock, 2_500).await;
+    let narrow = registry.any_minter("narrow").unwrap();
+    let told = |name: &str| {
+        registry.observe();
+        seen(&snapshotter).get(&format!("mintage_{name} entity=narrow scheme=snowflake")).copied()
+    };
+    assert_eq!(told("clock_drift_seconds"), Some(0.0), "no id yet");
+    assert_eq!(told("sequence_saturation_ratio"), None, "no rate yet");
+    narrow.mint_many(4).await.unwrap();
+    assert_eq!((told("clock_drift_seconds"), told("borrowed_milliseconds_total")), (Some(0.0), Some(0.0)));
+    narrow.mint_many(40).await.unwrap();
+    assert_eq!((told("clock_drift_seconds"), told("clock_drift_limit_seconds")), (Some(0.01), Some(0.01)));
+    assert_eq!((told("borrowed_milliseconds_total"), told("sequence_waits_total")), (Some(10.0), Some(0.0)));
+    assert_eq!(narrow.mint(), Err(MintError::Exhausted { retry_ms: 1 }));
+    let (waited, ()) = tokio::join!(narrow.mint_ready(), pass(&clock, 50));
+    waited.unwrap();
+    assert_eq!(told("sequence_wait_seconds"), Some(0.05));
+    assert_eq!(told("sequence_waits_total"), Some(1.0));
+    assert_eq!(told("clock_drift_seconds"), Some(0.0), "the clock has caught up");
+    pass(&clock, 950).await;
+    assert_eq!(told("sequence_saturation_ratio"), Some(45.0 / 4_000.0), "45 of 4000 in a second");
+    narrow.mint_many(4).await.unwrap();
+    pass(&clock, 500).await;
+    assert_eq!(told("sequence_saturation_ratio"), Some(45.0 / 4_000.0), "half a second is no time to tell");
+    pass(&clock, 500).await;
+    assert_eq!(told("sequence_saturation_ratio"), Some(4.0 / 4_000.0));
+    clock.step(-7);
+    narrow.mint().unwrap();
+    let drift = told("clock_drift_seconds");
+    assert_eq!(drift, Some(0.0), "the clock is still ahead of the last id");
+    narrow.mint().unwrap();
+    clock.step(-5);
+    assert_eq!(told("clock_drift_seconds"), Some(0.005), "held where it was");
+    let used = told("timestamp_used_ratio").unwrap();
+    let age_s = (clock.unix_ms() - 1_767_225_600_000) as f64 / 1e3;
+    assert!((used - age_s / ((1u64 << 41) as f64 / 1e3)).abs() < 1e-9, "{used}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn ranges_and_public_ids_are_told() {
+    let recorder = DebuggingRecorder::new();
+    let snapshotter = recorder.snapshotter();
+    let _heard = metrics::set_default_local_recorder(&recorder);
+    let clock = ManualClock::at(NOW_MS);
+    let folder = tempfile::tempdir().unwrap();
+    let store = Faulty::new(&clock);
+    let config = CONFIG.replace("STORE", &store.url());
+    let registry = builder(&clock).build(config_in(folder.path(), &config)).await.unwrap();
+    let orders = registry.minter::<Order>().unwrap();
+    let told = |name: &str, more: &str| {
+        registry.observe();
+        let rows = seen(&snapshotter);
+        let found = rows.get(&format!("mintage_{name} entity=orders scheme=segment{more}")).copied();
+        found.unwrap_or_else(|| panic!("{name}: {rows:#?}"))
+    };
+    let held = told("range_remaining", "");
+    assert_eq!(held, registry.supplies()[0].1.remaining as f64);
+    let ids = orders.mint_many(10).await.unwrap();
+    assert_eq!(told("range_remaining", ""), held - 10.0);
+    pass(&clock, 2_000).await;
+    assert_eq!(told("range_seconds_left", ""), (held - 10.0) / 5.0, "ten in two seconds");
+    // A bulk import takes nothing from what is in hand.
+    orders.take_range(NonZeroU32::new(1_000).unwrap()).await.unwrap();
+    assert_eq!(told("ids_minted_total", ""), 1_010.0);
+    pass(&clock, 1_000).await;
+    assert_eq!(told("range_seconds_left", ""), f64::INFINITY, "none in the last second");
+    assert_eq!(told("range_refill_seconds", ""), 0.0);
+    store.set(Fault::Slow(300));
+    let (many, ()) = tokio::join!(orders.mint_many(held as usize), pass(&clock, 2_000));
+    many.unwrap();
+    assert_eq!(told("range_refill_seconds", ""), 0.3);
+
+    let text = orders.publish(ids[0]).unwrap().to_string();
+    assert!(orders.resolve(&text).is_ok());
+    let changed = text.replace(&text[text.len() - 1..], "x");
+    assert!(orders.resolve("usr_1").is_err() && orders.resolve("").is_err() && orders.resolve_human(&changed).is_err());
+    assert_eq!(told("public_decode_failures_total", " reason=malformed"), 2.0);
+    assert_eq!(told("public_decode_failures_total", " reason=rejected"), 1.0);
+}
+
+/// One fleet, one fingerprint: whatever differs from machine to machine is no part of it, and what changes an id is.
+#[test]
+fn the_fingerprint_is_of_what_ids_mean() {
+    let clock = ManualClock::at(NOW_MS);
+    let print = |config: &str| builder(&clock).check(&config_in(Path::new("."), config)).unwrap().fingerprint();
+    let config = CONFIG.replace("STORE", "sqlite:one.db");
+    let one = print(&config);
+    assert!(one.len() == 16 && one.bytes().all(|byte| byte.is_ascii_hexdigit()), "{one}");
+    let same =
+        [("sqlite:one.db", "sqlite:two.db"), ("range = 100", "range = 7"), ("main.keys", "other.keys"), ("5s", "6s")];
+    for (old, new) in same {
+        assert_eq!(print(&config.replace(old, new)), one, "{new}");
+    }
+    let other = [
+        ("2026-01-01", "2026-01-02"),
+        ("sequence = 2 }", "sequence = 3 }"),
+        ("prefix = \"ord\"", "prefix = \"odr\""),
+        ("[entities.users]", "[entities.people]"),
+        ("version = 1", "version = 1\nrealm = \"test\""),
+    ];
+    for (old, new) in other {
+        assert_ne!(print(&config.replacen(old, new, 1)), one, "{new}");
+    }
+}
+
 /// `docs/alerts.yml` asks for metrics that exist, and the document lists them all.
 #[test]
 fn every_alert_is_over_a_metric_that_exists() {
@@ -119,6 +254,6 @@ fn every_alert_is_over_a_metric_that_exists() {
     };
     let listed: BTreeSet<String> = METRICS.iter().map(|(name, _)| (*name).to_owned()).collect();
     let alerts = names("docs/alerts.yml");
-    assert!(alerts.is_subset(&listed) && alerts.len() >= 8, "{:?}", alerts.difference(&listed));
+    assert!(alerts.is_subset(&listed) && alerts.len() >= 18, "{:?}", alerts.difference(&listed));
     assert_eq!(names("docs/fleet.md"), listed, "docs/fleet.md lists each metric");
 }

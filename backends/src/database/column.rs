@@ -2,7 +2,7 @@
 
 use std::{fmt, time::Duration};
 
-use mintage_core::StoreError;
+use mintage_core::{StoreError, TablePrefix};
 
 use super::{
     dialect::Dialect,
@@ -126,7 +126,12 @@ impl Place {
     }
 
     async fn open(&self, timeout: Duration) -> Result<Session, Fault> {
-        Session::open(&self.server, u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX).max(1)).await
+        Session::open(
+            &self.server,
+            &TablePrefix::default(),
+            u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX).max(1),
+        )
+        .await
     }
 
     fn quote(&self) -> char {

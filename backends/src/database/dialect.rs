@@ -21,7 +21,8 @@ impl Dialect {
 
     /// The statements that make the tables, for those who do not let a program do it.
     ///
-    /// Every name carries the prefix `mintage_`, so that the tables can stand in an application's own database.
+    /// Every name carries the prefix `mintage_`, so that the tables can stand in an application's own database;
+    /// [`TablePrefix::apply`](mintage_core::TablePrefix::apply) gives them another.
     /// `mintage_sequence.last` is one less than the next number, and -1 before number 0: the next number can be 2^63, which
     /// a signed column cannot hold. `incarnation` names the physical server that a pool or sequence was last used on.
     pub fn ddl(self) -> &'static str {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use mintage_core::{
-    StoreError, Vitals,
+    StoreError, TablePrefix, Vitals,
     plugin::{Address, Backend, BackendFactory},
 };
 
@@ -77,12 +77,16 @@ impl BackendFactory for PostgresFactory {
         DatabaseStore::vitals(address).await
     }
 
-    fn ddl(&self) -> Option<String> {
-        Some(Dialect::Postgres.ddl().to_owned())
+    fn ddl(&self, tables: &TablePrefix) -> Option<String> {
+        Some(tables.apply(Dialect::Postgres.ddl()).into_owned())
     }
 
-    fn grants(&self) -> Option<&'static str> {
-        Some(Dialect::Postgres.grants())
+    fn grants(&self, tables: &TablePrefix) -> Option<String> {
+        Some(tables.apply(Dialect::Postgres.grants()).into_owned())
+    }
+
+    fn has_tables(&self) -> bool {
+        true
     }
 
     fn takes_password(&self) -> bool {
@@ -125,12 +129,16 @@ impl BackendFactory for MySqlFactory {
         DatabaseStore::vitals(address).await
     }
 
-    fn ddl(&self) -> Option<String> {
-        Some(Dialect::MySql.ddl().to_owned())
+    fn ddl(&self, tables: &TablePrefix) -> Option<String> {
+        Some(tables.apply(Dialect::MySql.ddl()).into_owned())
     }
 
-    fn grants(&self) -> Option<&'static str> {
-        Some(Dialect::MySql.grants())
+    fn grants(&self, tables: &TablePrefix) -> Option<String> {
+        Some(tables.apply(Dialect::MySql.grants()).into_owned())
+    }
+
+    fn has_tables(&self) -> bool {
+        true
     }
 
     fn takes_password(&self) -> bool {

@@ -60,5 +60,5 @@ async fn format(work: &mut Work, select: &str, entity: &str) -> Result<Option<Fo
 }
 
 fn not_kept(entity: &str) -> StoreError {
-    corrupt(format!("the format of {entity} was not kept: look at triggers on mintage_format"))
+    corrupt(format!("the format of {entity} was not kept: look at triggers on the table of formats"))
 }

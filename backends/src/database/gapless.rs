@@ -6,7 +6,7 @@
 use async_trait::async_trait;
 #[cfg(feature = "postgres")]
 use mintage_core::Format;
-use mintage_core::{GaplessStore, Reservation, ReservationState, StoreError, protocol};
+use mintage_core::{GaplessStore, Reservation, ReservationState, StoreError, TablePrefix, protocol};
 #[cfg(feature = "mysql")]
 use sqlx::mysql::MySqlConnection;
 #[cfg(feature = "postgres")]
@@ -54,12 +54,17 @@ impl sealed::Sealed for sqlx::Postgres {}
 impl GaplessDatabase for sqlx::Postgres {
     const MADE_OUTSIDE: bool = false;
 
-    async fn take(connection: &mut PgConnection, counter: Counter<'_>) -> Result<Taken, StoreError> {
+    async fn take(
+        connection: &mut PgConnection,
+        tables: &TablePrefix,
+        counter: Counter<'_>,
+    ) -> Result<Taken, StoreError> {
+        let mut guest = Guest { connection, tables };
         let taken = async {
-            match take(connection, counter).await? {
+            match take(&mut guest, counter).await? {
                 Taken::Missing => {
-                    make(connection, &counter).await?;
-                    take(connection, counter).await
+                    make(&mut guest, &counter).await?;
+                    take(&mut guest, counter).await
                 }
                 taken => Ok(taken),
             }
@@ -67,12 +72,20 @@ impl GaplessDatabase for sqlx::Postgres {
         taken.await.map_err(Fault::inside)
     }
 
-    async fn reserve(connection: &mut PgConnection, reservation: &Reservation) -> Result<(), StoreError> {
-        reserve(connection, reservation).await.map_err(Fault::inside)
+    async fn reserve(
+        connection: &mut PgConnection,
+        tables: &TablePrefix,
+        reservation: &Reservation,
+    ) -> Result<(), StoreError> {
+        reserve(&mut Guest { connection, tables }, reservation).await.map_err(Fault::inside)
     }
 
-    async fn settle(connection: &mut PgConnection, settled: &Reservation) -> Result<Settled, StoreError> {
-        settle(connection, settled).await.map_err(Fault::inside)
+    async fn settle(
+        connection: &mut PgConnection,
+        tables: &TablePrefix,
+        settled: &Reservation,
+    ) -> Result<Settled, StoreError> {
+        settle(&mut Guest { connection, tables }, settled).await.map_err(Fault::inside)
     }
 }
 
@@ -83,20 +96,37 @@ impl sealed::Sealed for sqlx::MySql {}
 impl GaplessDatabase for sqlx::MySql {
     const MADE_OUTSIDE: bool = true;
 
-    async fn take(connection: &mut MySqlConnection, counter: Counter<'_>) -> Result<Taken, StoreError> {
-        take(connection, counter).await.map_err(Fault::inside)
+    async fn take(
+        connection: &mut MySqlConnection,
+        tables: &TablePrefix,
+        counter: Counter<'_>,
+    ) -> Result<Taken, StoreError> {
+        take(&mut Guest { connection, tables }, counter).await.map_err(Fault::inside)
     }
 
-    async fn reserve(connection: &mut MySqlConnection, reservation: &Reservation) -> Result<(), StoreError> {
-        reserve(connection, reservation).await.map_err(Fault::inside)
+    async fn reserve(
+        connection: &mut MySqlConnection,
+        tables: &TablePrefix,
+        reservation: &Reservation,
+    ) -> Result<(), StoreError> {
+        reserve(&mut Guest { connection, tables }, reservation).await.map_err(Fault::inside)
     }
 
-    async fn settle(connection: &mut MySqlConnection, settled: &Reservation) -> Result<Settled, StoreError> {
-        settle(connection, settled).await.map_err(Fault::inside)
+    async fn settle(
+        connection: &mut MySqlConnection,
+        tables: &TablePrefix,
+        settled: &Reservation,
+    ) -> Result<Settled, StoreError> {
+        settle(&mut Guest { connection, tables }, settled).await.map_err(Fault::inside)
     }
 }
 
-/// A connection that somebody else opened and has a transaction on.
+/// A connection that somebody else opened and has a transaction on, and what our tables are called there.
+struct Guest<'c, C> {
+    connection: &'c mut C,
+    tables: &'c TablePrefix,
+}
+
 trait Lent: Send {
     fn fetch(&mut self, sql: &str, values: &[Value<'_>]) -> impl Future<Output = Result<Vec<read::Row>, Fault>> + Send;
 
@@ -107,35 +137,35 @@ trait Lent: Send {
 }
 
 #[cfg(feature = "postgres")]
-impl Lent for PgConnection {
+impl Lent for Guest<'_, PgConnection> {
     async fn fetch(&mut self, sql: &str, values: &[Value<'_>]) -> Result<Vec<read::Row>, Fault> {
-        postgres::fetch(self, &postgres::spelled(sql), values).await
+        postgres::fetch(self.connection, &postgres::spelled(&self.tables.apply(sql)), values).await
     }
 
     async fn run(&mut self, sql: &str, values: &[Value<'_>]) -> Result<u64, Fault> {
-        postgres::run(self, &postgres::spelled(sql), values).await
+        postgres::run(self.connection, &postgres::spelled(&self.tables.apply(sql)), values).await
     }
 
     async fn incarnation(&mut self) -> Result<String, Fault> {
-        incarnation_of(&postgres::fetch(self, postgres::MOMENT, &[]).await?)
+        incarnation_of(&postgres::fetch(self.connection, postgres::MOMENT, &[]).await?)
     }
 }
 
 #[cfg(feature = "mysql")]
-impl Lent for MySqlConnection {
+impl Lent for Guest<'_, MySqlConnection> {
     async fn fetch(&mut self, sql: &str, values: &[Value<'_>]) -> Result<Vec<read::Row>, Fault> {
-        let (sql, order) = mysql::spelled(sql);
-        mysql::fetch(self, &sql, &mysql::in_order(&order, values)).await
+        let (sql, order) = mysql::spelled(&self.tables.apply(sql));
+        mysql::fetch(self.connection, &sql, &mysql::in_order(&order, values)).await
     }
 
     async fn run(&mut self, sql: &str, values: &[Value<'_>]) -> Result<u64, Fault> {
-        let (sql, order) = mysql::spelled(sql);
-        mysql::run(self, &sql, &mysql::in_order(&order, values)).await
+        let (sql, order) = mysql::spelled(&self.tables.apply(sql));
+        mysql::run(self.connection, &sql, &mysql::in_order(&order, values)).await
     }
 
     async fn incarnation(&mut self) -> Result<String, Fault> {
-        let moment = mysql::moment_of(self).await?;
-        incarnation_of(&mysql::fetch(self, moment, &[]).await?)
+        let moment = mysql::moment_of(self.connection).await?;
+        incarnation_of(&mysql::fetch(self.connection, moment, &[]).await?)
     }
 }
 
@@ -166,7 +196,7 @@ async fn take(lent: &mut impl Lent, counter: Counter<'_>) -> Result<Taken, Fault
 
 /// Makes a sequence that was never there. One that was recorded and is gone stays gone: its numbers would repeat.
 #[cfg(feature = "postgres")]
-async fn make(lent: &mut PgConnection, counter: &Counter<'_>) -> Result<(), Fault> {
+async fn make(lent: &mut impl Lent, counter: &Counter<'_>) -> Result<(), Fault> {
     let record = "SELECT entity FROM mintage_format WHERE entity = ?1";
     if lent.fetch(record, &[counter.owner.into()]).await?.is_empty() {
         return Err(crate::gapless::another_database(counter).into());

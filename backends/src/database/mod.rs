@@ -40,7 +40,7 @@ use std::{
     time::Duration,
 };
 
-use mintage_core::{StoreError, plugin::Address, protocol::TIME_MAX_MS};
+use mintage_core::{StoreError, TablePrefix, plugin::Address, protocol::TIME_MAX_MS};
 use tokio::sync::Semaphore;
 
 pub(crate) use self::column::Place;
@@ -80,6 +80,7 @@ const NAME_LEN_MAX: usize = 255;
 pub struct DatabaseStore {
     target: Target,
     dialect: Dialect,
+    tables: TablePrefix,
     timeout: Duration,
     idle: Mutex<Vec<Session>>,
     permits: Semaphore,
@@ -94,17 +95,17 @@ impl DatabaseStore {
     /// the statements to run), or when they are of a newer version; `Unavailable` when the server cannot be reached in time;
     /// `Corrupt` when the tables are not Mintage's.
     pub async fn open(url: &str, timeout: Duration) -> Result<Self, StoreError> {
-        let store = Self::of(Target::of(url).map_err(refused)?, timeout);
+        let store = Self::of(Target::of(url).map_err(refused)?, TablePrefix::default(), timeout);
         store.prepare().await?;
         Ok(store)
     }
 
-    /// As [`open`](Self::open), with the password and the encryption that stand beside a URL.
+    /// As [`open`](Self::open), with what stands beside a URL: password, encryption, the prefix of the tables.
     ///
     /// # Errors
     /// As [`open`](Self::open).
     pub async fn open_at(address: &Address) -> Result<Self, StoreError> {
-        let store = Self::of(Target::at(address).map_err(refused)?, Duration::from_millis(address.timeout_ms));
+        let store = Self::at(address)?;
         store.prepare().await?;
         Ok(store)
     }
@@ -114,7 +115,7 @@ impl DatabaseStore {
     /// # Errors
     /// As [`open`](Self::open).
     pub async fn open_existing(address: &Address) -> Result<Option<Self>, StoreError> {
-        let store = Self::of(Target::at(address).map_err(refused)?, Duration::from_millis(address.timeout_ms));
+        let store = Self::at(address)?;
         let found = store
             .within(async {
                 let mut session = store.connect().await?;
@@ -126,7 +127,12 @@ impl DatabaseStore {
         Ok(found.then_some(store))
     }
 
-    fn of(target: Target, timeout: Duration) -> Self {
+    fn at(address: &Address) -> Result<Self, StoreError> {
+        let target = Target::at(address).map_err(refused)?;
+        Ok(Self::of(target, address.tables.clone(), Duration::from_millis(address.timeout_ms)))
+    }
+
+    fn of(target: Target, tables: TablePrefix, timeout: Duration) -> Self {
         let dialect = match target {
             #[cfg(feature = "postgres")]
             Target::Postgres(_) => Dialect::Postgres,
@@ -136,6 +142,7 @@ impl DatabaseStore {
         Self {
             target,
             dialect,
+            tables,
             timeout,
             idle: Mutex::default(),
             permits: Semaphore::new(CONNECTIONS_MAX),
@@ -223,7 +230,7 @@ impl DatabaseStore {
         let mut backoff = Backoff::up_to(PAUSE_MS_MAX);
         let mut tries = 0;
         loop {
-            let fault = match Session::open(&self.target, self.wait_ms()).await {
+            let fault = match Session::open(&self.target, &self.tables, self.wait_ms()).await {
                 Ok(session) => return Ok(session),
                 Err(fault) => fault,
             };
@@ -282,6 +289,7 @@ impl fmt::Debug for DatabaseStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("DatabaseStore")
             .field("target", &self.target)
+            .field("tables", &self.tables.as_str())
             .field("timeout", &self.timeout)
             .finish_non_exhaustive()
     }

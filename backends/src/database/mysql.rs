@@ -1,5 +1,7 @@
 //! What is MySQL's and MariaDB's own.
 
+use std::borrow::Cow;
+
 use sqlx::{
     AssertSqlSafe, Column, ConnectOptions, Row as _, TypeInfo,
     mysql::{MySqlArguments, MySqlConnectOptions, MySqlConnection, MySqlRow},
@@ -53,7 +55,7 @@ impl MySqlSession {
             wait_ms.div_ceil(1_000).max(1)
         );
         sqlx::raw_sql(AssertSqlSafe(settings)).execute(&mut session.connection).await?;
-        session.batch("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED").await?;
+        session.batch("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED".into()).await?;
         session.moment = moment_of(&mut session.connection).await?;
         Ok(session)
     }
@@ -63,11 +65,11 @@ impl MySqlSession {
     }
 
     pub(super) async fn begin(&mut self) -> Result<(), Fault> {
-        self.batch("START TRANSACTION READ WRITE").await
+        self.batch("START TRANSACTION READ WRITE".into()).await
     }
 
-    pub(super) async fn batch(&mut self, sql: &'static str) -> Result<(), Fault> {
-        sqlx::raw_sql(sql).execute(&mut self.connection).await?;
+    pub(super) async fn batch(&mut self, sql: Cow<'static, str>) -> Result<(), Fault> {
+        sqlx::raw_sql(AssertSqlSafe(sql)).execute(&mut self.connection).await?;
         Ok(())
     }
 

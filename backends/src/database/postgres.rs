@@ -1,5 +1,7 @@
 //! What is PostgreSQL's own.
 
+use std::borrow::Cow;
+
 use sqlx::{
     AssertSqlSafe, Column, ConnectOptions, Row as _, TypeInfo,
     postgres::{PgArguments, PgConnectOptions, PgConnection, PgRow},
@@ -52,8 +54,8 @@ impl PostgresSession {
         Ok(())
     }
 
-    pub(super) async fn batch(&mut self, sql: &'static str) -> Result<(), Fault> {
-        sqlx::raw_sql(sql).execute(&mut self.connection).await?;
+    pub(super) async fn batch(&mut self, sql: Cow<'static, str>) -> Result<(), Fault> {
+        sqlx::raw_sql(AssertSqlSafe(sql)).execute(&mut self.connection).await?;
         Ok(())
     }
 

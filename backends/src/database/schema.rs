@@ -23,7 +23,7 @@ pub(super) async fn prepare(session: &mut Session, dialect: Dialect, wait_ms: u6
             Dialect::Postgres => make_postgres(session).await,
             Dialect::MySql => make_mysql(session, wait_ms).await,
         };
-        made.map_err(|fault| may_not_make(fault, dialect.ddl(), dialect.grants()))?;
+        made.map_err(|fault| may_not_make(fault, session, dialect.ddl(), dialect.grants()))?;
     }
     known_version(session).await
 }
@@ -39,10 +39,9 @@ pub(super) async fn find(session: &mut Session, dialect: Dialect) -> Result<bool
 
 async fn known_version(session: &mut Session) -> Result<(), Fault> {
     let rows = session.fetch("SELECT version FROM mintage_schema", &[]).await?;
+    let table = session.tables().apply("mintage_schema").into_owned();
     let [row] = rows.as_slice() else {
-        return Err(
-            corrupt(format!("mintage_schema has {} rows instead of one: restore the database", rows.len())).into()
-        );
+        return Err(corrupt(format!("{table} has {} rows instead of one: restore the database", rows.len())).into());
     };
     match read::integer(row, "version")? {
         VERSION => Ok(()),
@@ -50,7 +49,7 @@ async fn known_version(session: &mut Session) -> Result<(), Fault> {
             "the database was made by a newer Mintage (schema {newer}, this one knows {VERSION}): use that version here too"
         ))
         .into()),
-        other => Err(corrupt(format!("mintage_schema says version {other}, which never existed: restore the database")).into()),
+        other => Err(corrupt(format!("{table} says version {other}, which never existed: restore the database")).into()),
     }
 }
 
@@ -62,7 +61,8 @@ pub(super) async fn prepare_gapless(session: &mut Session, dialect: Dialect) -> 
     if dialect == Dialect::Postgres {
         session.batch(LOCK_POSTGRES).await?;
     }
-    session.batch(dialect.gapless_ddl()).await.map_err(|fault| may_not_make(fault, dialect.gapless_ddl(), ""))
+    let made = session.batch(dialect.gapless_ddl()).await;
+    made.map_err(|fault| may_not_make(fault, session, dialect.gapless_ddl(), ""))
 }
 
 async fn is_made(session: &mut Session, dialect: Dialect) -> Result<bool, Fault> {
@@ -82,7 +82,8 @@ async fn is_there(session: &mut Session, dialect: Dialect, table: &str) -> Resul
              WHERE table_schema = DATABASE() AND table_name = ?1"
         }
     };
-    let rows = session.fetch(sql, &[table.into()]).await?;
+    let table = session.tables().apply(table).into_owned();
+    let rows = session.fetch(sql, &[(&table).into()]).await?;
     let row = rows.first().ok_or_else(|| Fault::Driver(sqlx::Error::RowNotFound))?;
     Ok(read::integer(row, "tables")? > 0)
 }
@@ -114,10 +115,11 @@ async fn make_mysql(session: &mut Session, wait_ms: u64) -> Result<(), Fault> {
     session.fetch(UNLOCK_MYSQL, &[]).await.map(drop)
 }
 
-fn may_not_make(fault: Fault, ddl: &str, grants: &str) -> Fault {
+fn may_not_make(fault: Fault, session: &Session, ddl: &str, grants: &str) -> Fault {
     if !fault.is_forbidden() {
         return fault;
     }
+    let (ddl, grants) = (session.tables().apply(ddl), session.tables().apply(grants));
     let error = refused(format!(
         "the database lacks tables of Mintage, and this user may not make them. Have somebody who may run these statements once, \
          then start again:\n{ddl}\n{grants}"

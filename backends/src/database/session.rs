@@ -2,6 +2,8 @@
 //!
 //! Statements are written once, with numbered parameters: `?1` may occur twice. Each server gets its own spelling of them.
 
+use mintage_core::TablePrefix;
+
 #[cfg(feature = "mysql")]
 use super::mysql::{self, MySqlSession};
 #[cfg(feature = "postgres")]
@@ -53,7 +55,14 @@ impl From<Option<u128>> for Value<'_> {
 }
 
 /// An open connection. Dropping it closes it, and the server takes an open transaction back.
-pub(super) enum Session {
+///
+/// Statements come written with `mintage_` and are changed here to what the tables are called.
+pub(super) struct Session {
+    link: Link,
+    tables: TablePrefix,
+}
+
+enum Link {
     #[cfg(feature = "postgres")]
     Postgres(Box<PostgresSession>),
     #[cfg(feature = "mysql")]
@@ -61,22 +70,28 @@ pub(super) enum Session {
 }
 
 impl Session {
-    pub(super) async fn open(target: &Target, wait_ms: u64) -> Result<Self, Fault> {
-        match target {
+    pub(super) async fn open(target: &Target, tables: &TablePrefix, wait_ms: u64) -> Result<Self, Fault> {
+        let link = match target {
             #[cfg(feature = "postgres")]
-            Target::Postgres(options) => Ok(Self::Postgres(Box::new(PostgresSession::open(options, wait_ms).await?))),
+            Target::Postgres(options) => Link::Postgres(Box::new(PostgresSession::open(options, wait_ms).await?)),
             #[cfg(feature = "mysql")]
-            Target::MySql(options) => Ok(Self::MySql(Box::new(MySqlSession::open(options, wait_ms).await?))),
-        }
+            Target::MySql(options) => Link::MySql(Box::new(MySqlSession::open(options, wait_ms).await?)),
+        };
+        Ok(Self { link, tables: tables.clone() })
+    }
+
+    /// What the tables are called.
+    pub(super) fn tables(&self) -> &TablePrefix {
+        &self.tables
     }
 
     /// Opens a transaction in which each statement sees what was committed before it began.
     pub(super) async fn begin(&mut self) -> Result<(), Fault> {
-        match self {
+        match &mut self.link {
             #[cfg(feature = "postgres")]
-            Self::Postgres(session) => session.begin().await,
+            Link::Postgres(session) => session.begin().await,
             #[cfg(feature = "mysql")]
-            Self::MySql(session) => session.begin().await,
+            Link::MySql(session) => session.begin().await,
         }
     }
 
@@ -90,34 +105,37 @@ impl Session {
 
     /// Runs statements without parameters.
     pub(super) async fn batch(&mut self, sql: &'static str) -> Result<(), Fault> {
-        match self {
+        let sql = self.tables.apply(sql);
+        match &mut self.link {
             #[cfg(feature = "postgres")]
-            Self::Postgres(session) => session.batch(sql).await,
+            Link::Postgres(session) => session.batch(sql).await,
             #[cfg(feature = "mysql")]
-            Self::MySql(session) => session.batch(sql).await,
+            Link::MySql(session) => session.batch(sql).await,
         }
     }
 
     /// Runs a statement and says how many rows it found.
     pub(super) async fn run(&mut self, sql: &str, values: &[Value<'_>]) -> Result<u64, Fault> {
-        match self {
+        let sql = self.tables.apply(sql);
+        match &mut self.link {
             #[cfg(feature = "postgres")]
-            Self::Postgres(session) => session.run(&postgres::spelled(sql), values).await,
+            Link::Postgres(session) => session.run(&postgres::spelled(&sql), values).await,
             #[cfg(feature = "mysql")]
-            Self::MySql(session) => {
-                let (sql, order) = mysql::spelled(sql);
+            Link::MySql(session) => {
+                let (sql, order) = mysql::spelled(&sql);
                 session.run(&sql, &mysql::in_order(&order, values)).await
             }
         }
     }
 
     pub(super) async fn fetch(&mut self, sql: &str, values: &[Value<'_>]) -> Result<Vec<Row>, Fault> {
-        match self {
+        let sql = self.tables.apply(sql);
+        match &mut self.link {
             #[cfg(feature = "postgres")]
-            Self::Postgres(session) => session.fetch(&postgres::spelled(sql), values).await,
+            Link::Postgres(session) => session.fetch(&postgres::spelled(&sql), values).await,
             #[cfg(feature = "mysql")]
-            Self::MySql(session) => {
-                let (sql, order) = mysql::spelled(sql);
+            Link::MySql(session) => {
+                let (sql, order) = mysql::spelled(&sql);
                 session.fetch(&sql, &mysql::in_order(&order, values)).await
             }
         }
@@ -130,23 +148,23 @@ impl Session {
         key: &str,
         values: &[Value<'_>],
     ) -> Result<(), Fault> {
-        let sql = match self {
+        let sql = match &self.link {
             #[cfg(feature = "postgres")]
-            Self::Postgres(_) => format!("{insert} ON CONFLICT ({key}) DO NOTHING"),
+            Link::Postgres(_) => format!("{insert} ON CONFLICT ({key}) DO NOTHING"),
             // Not INSERT IGNORE, which ignores much more than that.
             #[cfg(feature = "mysql")]
-            Self::MySql(_) => format!("{insert} ON DUPLICATE KEY UPDATE {key} = {key}"),
+            Link::MySql(_) => format!("{insert} ON DUPLICATE KEY UPDATE {key} = {key}"),
         };
         self.run(&sql, values).await.map(drop)
     }
 
     /// The server's clock, read when this is executed, and which physical server answers.
     pub(super) async fn moment(&mut self) -> Result<Row, Fault> {
-        let sql = match self {
+        let sql = match &self.link {
             #[cfg(feature = "postgres")]
-            Self::Postgres(_) => postgres::MOMENT,
+            Link::Postgres(_) => postgres::MOMENT,
             #[cfg(feature = "mysql")]
-            Self::MySql(session) => session.moment(),
+            Link::MySql(session) => session.moment(),
         };
         let rows = self.fetch(sql, &[]).await?;
         rows.into_iter().next().ok_or_else(|| Fault::Driver(sqlx::Error::RowNotFound))

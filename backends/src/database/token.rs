@@ -123,5 +123,5 @@ fn token(row: &Row) -> Result<TokenRow, Fault> {
 }
 
 fn senseless(why: &str) -> StoreError {
-    corrupt(format!("a row of mintage_token makes no sense ({why}): something else wrote it, restore the database"))
+    corrupt(format!("a row of the tokens makes no sense ({why}): something else wrote it, restore the database"))
 }

@@ -1,7 +1,5 @@
 //! What a database server tells of itself: the settings that decide whether it keeps what it confirmed.
 
-use std::time::Duration;
-
 use mintage_core::{Answer, StoreError, StoreSetting, Vitals, plugin::Address};
 
 use super::{
@@ -10,9 +8,7 @@ use super::{
     read::{self, Row},
     schema,
     session::Session,
-    target::Target,
 };
-use crate::rules::refused;
 
 const POSTGRES: &str = "
     SELECT current_setting('server_version') AS version, current_setting('fsync') AS fsync,
@@ -37,7 +33,7 @@ impl DatabaseStore {
     /// # Errors
     /// As [`open_existing`](Self::open_existing).
     pub(super) async fn vitals(address: &Address) -> Result<Vitals, StoreError> {
-        let store = Self::of(Target::at(address).map_err(refused)?, Duration::from_millis(address.timeout_ms));
+        let store = Self::at(address)?;
         store
             .within(async {
                 let mut session = store.connect().await?;

@@ -7,9 +7,8 @@ use mintage_core::{
     Holder, LeaseTerms, WorkerChoice, WorkerPool,
     protocol::{self, PoolRow, WorkerRow},
 };
-use sqlx::sqlite::SqliteConnection;
 
-use super::{error::Fault, lease::worker_of, read};
+use super::{Conn, error::Fault, lease::worker_of, read};
 
 /// The named row, those of the previous token, the free one that comes first, and the one that is free earliest.
 ///
@@ -60,19 +59,20 @@ pub(super) struct Claim<'a> {
 
 impl Claim<'_> {
     /// The worker id it takes.
-    pub(super) async fn choose(&self, conn: &mut SqliteConnection) -> Result<u32, Fault> {
+    pub(super) async fn choose(&self, conn: &mut Conn<'_>) -> Result<u32, Fault> {
         let candidates = self.candidates(conn).await?;
         let unused = self.unused(conn).await?;
         let Self { row, which, holder, terms, now_ms, .. } = *self;
         Ok(protocol::choose_among(row, &candidates, unused, which, holder, terms, now_ms)?)
     }
 
-    async fn candidates(&self, conn: &mut SqliteConnection) -> Result<Vec<WorkerRow>, Fault> {
+    async fn candidates(&self, conn: &mut Conn<'_>) -> Result<Vec<WorkerRow>, Fault> {
         let named = match self.which {
             WorkerChoice::Exactly(worker) | WorkerChoice::Prefer(worker) => Some(i64::from(worker)),
             WorkerChoice::Any => None,
         };
-        let rows = sqlx::query(CANDIDATES)
+        let rows = conn
+            .query(CANDIDATES)
             .bind(&self.pool.name)
             .bind(&self.pool.region)
             .bind(named)
@@ -80,17 +80,18 @@ impl Claim<'_> {
             .bind(read::signed(self.row.floor_min_ms, "a time")?)
             .bind(read::signed(self.terms.max_ahead_ms, "max_ahead")?)
             .bind(read::signed(self.now_ms, "a time")?)
-            .fetch_all(conn)
+            .fetch_all(&mut *conn.link)
             .await?;
         rows.iter().map(worker_of).collect()
     }
 
-    async fn unused(&self, conn: &mut SqliteConnection) -> Result<Option<u32>, Fault> {
-        let row = sqlx::query(UNUSED)
+    async fn unused(&self, conn: &mut Conn<'_>) -> Result<Option<u32>, Fault> {
+        let row = conn
+            .query(UNUSED)
             .bind(&self.pool.name)
             .bind(&self.pool.region)
             .bind(i64::from(self.row.block_start))
-            .fetch_one(conn)
+            .fetch_one(&mut *conn.link)
             .await?;
         let lowest = read::number(&row, "unused")?;
         let block = self.row.block_start..self.row.block_start + self.row.block_len;
@@ -147,7 +148,7 @@ mod tests {
             let rows: Vec<WorkerRow> = present.into_iter().map(|worker| any_row(&mut dice, worker)).collect();
             let mut work = store.begin(super::super::WRITE).await.unwrap();
             for row in &rows {
-                lease::put_worker(&mut work.conn, &pool.name, "", row).await.unwrap();
+                lease::put_worker(&mut work.conn(), &pool.name, "", row).await.unwrap();
             }
             let mut holder = Holder::new(9, "asks", 0);
             holder.previous = (dice.below(2) == 0).then_some(1);
@@ -159,7 +160,7 @@ mod tests {
                     answer.map_err(|error| (error.kind(), error.retry_at_ms(), error.to_string()))
                 };
                 let among_all = told(protocol::choose(&row, &rows, which, &holder, &terms, NOW_MS));
-                let among_few = told(claim.choose(&mut work.conn).await.map_err(|fault| match fault {
+                let among_few = told(claim.choose(&mut work.conn()).await.map_err(|fault| match fault {
                     Fault::Said(error) => error,
                     Fault::Driver(error) => panic!("{error}"),
                 }));

@@ -4,13 +4,13 @@
 //! its connection allows. SQLite has one writer at a time, so nothing can come between the statements.
 
 use async_trait::async_trait;
-use mintage_core::{Format, GaplessStore, Reservation, ReservationState, StoreError, protocol};
+use mintage_core::{Format, GaplessStore, Reservation, ReservationState, StoreError, TablePrefix, protocol};
 use sqlx::{
     Sqlite,
     sqlite::{SqliteConnection, SqliteRow},
 };
 
-use super::{READ, SqliteStore, WRITE, error::Fault, range, read};
+use super::{Conn, READ, SqliteStore, WRITE, error::Fault, range, read};
 use crate::{
     gapless::{Counter, GaplessDatabase, Settled, Taken, another_database, sealed, state},
     rules,
@@ -35,7 +35,7 @@ impl GaplessStore for SqliteStore {
     async fn prepare(&self) -> Result<(), StoreError> {
         self.call(async {
             let mut work = self.begin(WRITE).await?;
-            let made = sqlx::raw_sql(TABLE).execute(&mut work.conn).await.map(drop).map_err(Fault::from);
+            let made = work.conn().batch(TABLE).await;
             work.end(made).await
         })
         .await
@@ -44,7 +44,7 @@ impl GaplessStore for SqliteStore {
     async fn reservations(&self, prefix: &str) -> Result<Vec<Reservation>, StoreError> {
         self.call(async {
             let mut work = self.begin(READ).await?;
-            let rows = reservations(&mut work.conn, prefix).await;
+            let rows = reservations(&mut work.conn(), prefix).await;
             work.end(rows).await
         })
         .await
@@ -56,23 +56,35 @@ impl sealed::Sealed for Sqlite {}
 impl GaplessDatabase for Sqlite {
     const MADE_OUTSIDE: bool = false;
 
-    async fn take(connection: &mut SqliteConnection, counter: Counter<'_>) -> Result<Taken, StoreError> {
-        take(connection, counter).await.map_err(Fault::inside)
+    async fn take(
+        link: &mut SqliteConnection,
+        tables: &TablePrefix,
+        counter: Counter<'_>,
+    ) -> Result<Taken, StoreError> {
+        take(&mut Conn { link, tables }, counter).await.map_err(Fault::inside)
     }
 
-    async fn reserve(connection: &mut SqliteConnection, reservation: &Reservation) -> Result<(), StoreError> {
-        reserve(connection, reservation).await.map_err(Fault::inside)
+    async fn reserve(
+        link: &mut SqliteConnection,
+        tables: &TablePrefix,
+        reservation: &Reservation,
+    ) -> Result<(), StoreError> {
+        reserve(&mut Conn { link, tables }, reservation).await.map_err(Fault::inside)
     }
 
-    async fn settle(connection: &mut SqliteConnection, settled: &Reservation) -> Result<Settled, StoreError> {
-        settle(connection, settled).await.map_err(Fault::inside)
+    async fn settle(
+        link: &mut SqliteConnection,
+        tables: &TablePrefix,
+        settled: &Reservation,
+    ) -> Result<Settled, StoreError> {
+        settle(&mut Conn { link, tables }, settled).await.map_err(Fault::inside)
     }
 }
 
-async fn take(conn: &mut SqliteConnection, counter: Counter<'_>) -> Result<Taken, Fault> {
+async fn take(conn: &mut Conn<'_>, counter: Counter<'_>) -> Result<Taken, Fault> {
     let name = &counter.sequence.name;
     let locked =
-        sqlx::query("UPDATE mintage_sequence SET version = version WHERE name = ?").bind(name).execute(&mut *conn);
+        conn.query("UPDATE mintage_sequence SET version = version WHERE name = ?").bind(name).execute(&mut *conn.link);
     if locked.await?.rows_affected() == 0 {
         make(conn, &counter).await?;
     }
@@ -87,7 +99,7 @@ async fn take(conn: &mut SqliteConnection, counter: Counter<'_>) -> Result<Taken
 }
 
 /// Makes a sequence that was never there. One that was recorded and is gone stays gone: its numbers would repeat.
-async fn make(conn: &mut SqliteConnection, counter: &Counter<'_>) -> Result<(), Fault> {
+async fn make(conn: &mut Conn<'_>, counter: &Counter<'_>) -> Result<(), Fault> {
     if !is_recorded(conn, counter.owner).await? {
         return Err(another_database(counter).into());
     }
@@ -96,67 +108,72 @@ async fn make(conn: &mut SqliteConnection, counter: &Counter<'_>) -> Result<(), 
     }
     range::create(conn, counter.sequence).await?;
     let format = Format::of("segment").with("sequence", &counter.sequence.name);
-    sqlx::query("INSERT INTO mintage_format (entity, format) VALUES (?, ?)")
+    conn.query("INSERT INTO mintage_format (entity, format) VALUES (?, ?)")
         .bind(counter.record)
         .bind(rules::format_text(counter.record, &format)?)
-        .execute(conn)
+        .execute(&mut *conn.link)
         .await?;
     Ok(())
 }
 
-async fn is_recorded(conn: &mut SqliteConnection, record: &str) -> Result<bool, Fault> {
-    let found: i64 =
-        sqlx::query_scalar("SELECT count(*) FROM mintage_format WHERE entity = ?").bind(record).fetch_one(conn).await?;
+async fn is_recorded(conn: &mut Conn<'_>, record: &str) -> Result<bool, Fault> {
+    let found: i64 = conn
+        .scalar("SELECT count(*) FROM mintage_format WHERE entity = ?")
+        .bind(record)
+        .fetch_one(&mut *conn.link)
+        .await?;
     Ok(found > 0)
 }
 
-async fn reserve(conn: &mut SqliteConnection, reservation: &Reservation) -> Result<(), Fault> {
-    sqlx::query("INSERT INTO mintage_reservation (sequence, number, state, note, reserved_ms) VALUES (?, ?, ?, ?, ?)")
+async fn reserve(conn: &mut Conn<'_>, reservation: &Reservation) -> Result<(), Fault> {
+    conn.query("INSERT INTO mintage_reservation (sequence, number, state, note, reserved_ms) VALUES (?, ?, ?, ?, ?)")
         .bind(&reservation.sequence)
         .bind(read::signed(reservation.number, "a number")?)
         .bind(reservation.state.name())
         .bind(&reservation.note)
         .bind(read::signed(reservation.reserved_ms, "a time")?)
-        .execute(conn)
+        .execute(&mut *conn.link)
         .await?;
     Ok(())
 }
 
-async fn settle(conn: &mut SqliteConnection, settled: &Reservation) -> Result<Settled, Fault> {
+async fn settle(conn: &mut Conn<'_>, settled: &Reservation) -> Result<Settled, Fault> {
     let number = read::signed(settled.number, "a number")?;
     let update = "UPDATE mintage_reservation SET state = ?, settled_ms = ?, reason = ? \
                   WHERE sequence = ? AND number = ? AND state = 'open'";
-    let done = sqlx::query(update)
+    let done = conn
+        .query(update)
         .bind(settled.state.name())
         .bind(read::signed(settled.settled_ms.unwrap_or_default(), "a time")?)
         .bind(settled.reason.as_deref())
         .bind(&settled.sequence)
         .bind(number)
-        .execute(&mut *conn)
+        .execute(&mut *conn.link)
         .await?;
     if done.rows_affected() == 1 {
         return Ok(Settled::Now);
     }
-    let known: Option<String> =
-        sqlx::query_scalar("SELECT state FROM mintage_reservation WHERE sequence = ? AND number = ?")
-            .bind(&settled.sequence)
-            .bind(number)
-            .fetch_optional(conn)
-            .await?;
+    let known: Option<String> = conn
+        .scalar("SELECT state FROM mintage_reservation WHERE sequence = ? AND number = ?")
+        .bind(&settled.sequence)
+        .bind(number)
+        .fetch_optional(&mut *conn.link)
+        .await?;
     Ok(match known {
         Some(name) => Settled::Before(state(&name)?),
         None => Settled::Never,
     })
 }
 
-async fn reservations(conn: &mut SqliteConnection, prefix: &str) -> Result<Vec<Reservation>, Fault> {
-    let rows = sqlx::query(
-        "SELECT sequence, number, state, note, reserved_ms, settled_ms, reason FROM mintage_reservation \
+async fn reservations(conn: &mut Conn<'_>, prefix: &str) -> Result<Vec<Reservation>, Fault> {
+    let rows = conn
+        .query(
+            "SELECT sequence, number, state, note, reserved_ms, settled_ms, reason FROM mintage_reservation \
          WHERE substr(sequence, 1, length(?1)) = ?1 ORDER BY sequence, number",
-    )
-    .bind(prefix)
-    .fetch_all(conn)
-    .await?;
+        )
+        .bind(prefix)
+        .fetch_all(&mut *conn.link)
+        .await?;
     rows.iter().map(reservation).collect()
 }
 

@@ -5,9 +5,9 @@ use mintage_core::{
     Grant, Holder, Lease, LeaseRow, LeaseStore, LeaseTerms, StoreError, WorkerChoice, WorkerPool,
     protocol::{self, HISTORY_KEPT_MS, PoolRow, WorkerRow},
 };
-use sqlx::sqlite::{SqliteConnection, SqliteRow};
+use sqlx::sqlite::SqliteRow;
 
-use super::{READ, SqliteStore, WRITE, candidates::Claim, error::Fault, read};
+use super::{Conn, READ, SqliteStore, WRITE, candidates::Claim, error::Fault, read};
 use crate::{rules, sound::Sound};
 
 #[async_trait]
@@ -21,7 +21,8 @@ impl LeaseStore for SqliteStore {
     ) -> Result<Lease, StoreError> {
         self.call(async {
             let mut work = self.begin(WRITE).await?;
-            let lease = acquire(&mut work.conn, pool, which, holder, terms, work.now_ms).await;
+            let now_ms = work.now_ms;
+            let lease = acquire(&mut work.conn(), pool, which, holder, terms, now_ms).await;
             work.end(lease).await
         })
         .await
@@ -30,7 +31,8 @@ impl LeaseStore for SqliteStore {
     async fn renew(&self, lease: &Lease, holder: &Holder, terms: &LeaseTerms) -> Result<Lease, StoreError> {
         self.call(async {
             let mut work = self.begin(WRITE).await?;
-            let longer = renew(&mut work.conn, lease, holder, terms, work.now_ms).await;
+            let now_ms = work.now_ms;
+            let longer = renew(&mut work.conn(), lease, holder, terms, now_ms).await;
             work.end(longer).await
         })
         .await
@@ -39,7 +41,8 @@ impl LeaseStore for SqliteStore {
     async fn release(&self, lease: Lease, first_unused_ms: u64, terms: &LeaseTerms) -> Result<(), StoreError> {
         self.call(async {
             let mut work = self.begin(WRITE).await?;
-            let released = release(&mut work.conn, &lease, first_unused_ms, terms, work.now_ms).await;
+            let now_ms = work.now_ms;
+            let released = release(&mut work.conn(), &lease, first_unused_ms, terms, now_ms).await;
             work.end(released).await
         })
         .await
@@ -48,7 +51,7 @@ impl LeaseStore for SqliteStore {
     async fn revoke(&self, pool: &WorkerPool, worker: u32) -> Result<(), StoreError> {
         self.call(async {
             let mut work = self.begin(WRITE).await?;
-            let revoked = revoke(&mut work.conn, pool, worker).await;
+            let revoked = revoke(&mut work.conn(), pool, worker).await;
             work.end(revoked).await
         })
         .await
@@ -57,7 +60,7 @@ impl LeaseStore for SqliteStore {
     async fn free(&self, pool: &WorkerPool, worker: u32) -> Result<(), StoreError> {
         self.call(async {
             let mut work = self.begin(WRITE).await?;
-            let freed = free(&mut work.conn, pool, worker).await;
+            let freed = free(&mut work.conn(), pool, worker).await;
             work.end(freed).await
         })
         .await
@@ -66,7 +69,8 @@ impl LeaseStore for SqliteStore {
     async fn bump(&self, pool: &WorkerPool) -> Result<(), StoreError> {
         self.call(async {
             let mut work = self.begin(WRITE).await?;
-            let bumped = bump(&mut work.conn, pool, work.now_ms).await;
+            let now_ms = work.now_ms;
+            let bumped = bump(&mut work.conn(), pool, now_ms).await;
             work.end(bumped).await
         })
         .await
@@ -75,7 +79,7 @@ impl LeaseStore for SqliteStore {
     async fn leases(&self, pool: &WorkerPool) -> Result<Vec<LeaseRow>, StoreError> {
         self.call(async {
             let mut work = self.begin(READ).await?;
-            let rows = workers(&mut work.conn, &pool.name, &pool.region).await;
+            let rows = workers(&mut work.conn(), &pool.name, &pool.region).await;
             work.end(rows.map(|rows| rows.iter().map(WorkerRow::describe).collect())).await
         })
         .await
@@ -84,7 +88,7 @@ impl LeaseStore for SqliteStore {
     async fn history(&self, pool: &WorkerPool, at_ms: u64) -> Result<Vec<Grant>, StoreError> {
         self.call(async {
             let mut work = self.begin(READ).await?;
-            let grants = history(&mut work.conn, pool, at_ms).await;
+            let grants = history(&mut work.conn(), pool, at_ms).await;
             work.end(grants).await
         })
         .await
@@ -92,7 +96,7 @@ impl LeaseStore for SqliteStore {
 }
 
 async fn acquire(
-    conn: &mut SqliteConnection,
+    conn: &mut Conn<'_>,
     pool: &WorkerPool,
     which: WorkerChoice,
     holder: &Holder,
@@ -122,7 +126,7 @@ async fn acquire(
 }
 
 async fn renew(
-    conn: &mut SqliteConnection,
+    conn: &mut Conn<'_>,
     lease: &Lease,
     holder: &Holder,
     terms: &LeaseTerms,
@@ -137,7 +141,7 @@ async fn renew(
 }
 
 async fn release(
-    conn: &mut SqliteConnection,
+    conn: &mut Conn<'_>,
     lease: &Lease,
     first_unused_ms: u64,
     terms: &LeaseTerms,
@@ -149,14 +153,14 @@ async fn release(
     end_grant(conn, lease, end_ms).await
 }
 
-async fn revoke(conn: &mut SqliteConnection, pool: &WorkerPool, worker: u32) -> Result<(), Fault> {
+async fn revoke(conn: &mut Conn<'_>, pool: &WorkerPool, worker: u32) -> Result<(), Fault> {
     let row = pool_row(conn, &pool.name, &pool.region).await?.ok_or_else(|| rules::no_pool(pool))?;
     let known = worker_row(conn, &pool.name, &pool.region, worker).await?;
     let barred = rules::revoke(pool, &row, worker, known)?;
     put_worker(conn, &pool.name, &pool.region, &barred).await
 }
 
-async fn free(conn: &mut SqliteConnection, pool: &WorkerPool, worker: u32) -> Result<(), Fault> {
+async fn free(conn: &mut Conn<'_>, pool: &WorkerPool, worker: u32) -> Result<(), Fault> {
     let row = pool_row(conn, &pool.name, &pool.region).await?.ok_or_else(|| rules::no_pool(pool))?;
     let known = worker_row(conn, &pool.name, &pool.region, worker).await?;
     match rules::free(pool, &row, worker, known)? {
@@ -167,18 +171,19 @@ async fn free(conn: &mut SqliteConnection, pool: &WorkerPool, worker: u32) -> Re
 
 /// Makes the rows of worker ids again that were deleted by hand, as their history tells, if that of `worker` is one: it is
 /// about to be taken for an id that nobody has used.
-async fn restore_deleted(conn: &mut SqliteConnection, pool: &WorkerPool, worker: u32) -> Result<bool, Fault> {
+async fn restore_deleted(conn: &mut Conn<'_>, pool: &WorkerPool, worker: u32) -> Result<bool, Fault> {
     let of_worker = "SELECT count(*) FROM mintage_grant WHERE pool = ? AND region = ? AND worker = ?";
-    let known: i64 = sqlx::query_scalar(of_worker)
+    let known: i64 = conn
+        .scalar(of_worker)
         .bind(&pool.name)
         .bind(&pool.region)
         .bind(i64::from(worker))
-        .fetch_one(&mut *conn)
+        .fetch_one(&mut *conn.link)
         .await?;
     if known == 0 {
         return Ok(false);
     }
-    sqlx::query(
+    conn.query(
         "INSERT INTO mintage_worker (pool, region, worker, inc, epoch, holder, instance, start_ms, floor_ms, expires_ms,
                                      free_after_ms, revoked, holder_clock_ms, renewed_ms)
          SELECT pool, region, worker, max(inc), max(epoch), NULL, max(instance), max(from_ms), max(to_ms), 0, 0, 0, 0, 0
@@ -190,53 +195,54 @@ async fn restore_deleted(conn: &mut SqliteConnection, pool: &WorkerPool, worker:
     )
     .bind(&pool.name)
     .bind(&pool.region)
-    .execute(conn)
+    .execute(&mut *conn.link)
     .await?;
     Ok(true)
 }
 
-async fn bump(conn: &mut SqliteConnection, pool: &WorkerPool, now_ms: u64) -> Result<(), Fault> {
+async fn bump(conn: &mut Conn<'_>, pool: &WorkerPool, now_ms: u64) -> Result<(), Fault> {
     let mut row = pool_row(conn, &pool.name, &pool.region).await?.ok_or_else(|| rules::no_pool(pool))?;
     protocol::bump(&mut row, now_ms);
     put_pool(conn, &pool.name, &pool.region, &row).await
 }
 
-async fn history(conn: &mut SqliteConnection, pool: &WorkerPool, at_ms: u64) -> Result<Vec<Grant>, Fault> {
+async fn history(conn: &mut Conn<'_>, pool: &WorkerPool, at_ms: u64) -> Result<Vec<Grant>, Fault> {
     // Later than any column can say: nobody.
     let Ok(at_ms) = i64::try_from(at_ms) else { return Ok(Vec::new()) };
-    let rows = sqlx::query(
-        "SELECT worker, inc, epoch, instance, from_ms, to_ms FROM mintage_grant
+    let rows = conn
+        .query(
+            "SELECT worker, inc, epoch, instance, from_ms, to_ms FROM mintage_grant
          WHERE pool = ? AND region = ? AND to_ms > ? AND from_ms <= ? ORDER BY worker, from_ms",
-    )
-    .bind(&pool.name)
-    .bind(&pool.region)
-    .bind(at_ms)
-    .bind(at_ms)
-    .fetch_all(conn)
-    .await?;
+        )
+        .bind(&pool.name)
+        .bind(&pool.region)
+        .bind(at_ms)
+        .bind(at_ms)
+        .fetch_all(&mut *conn.link)
+        .await?;
     rows.iter().map(grant).collect()
 }
 
 /// The rows behind a lease.
-async fn leased(conn: &mut SqliteConnection, lease: &Lease) -> Result<(PoolRow, WorkerRow), Fault> {
+async fn leased(conn: &mut Conn<'_>, lease: &Lease) -> Result<(PoolRow, WorkerRow), Fault> {
     let pool = pool_row(conn, &lease.pool, &lease.region).await?.ok_or_else(|| protocol::lost_worker(lease))?;
     let worker = worker_row(conn, &lease.pool, &lease.region, lease.worker).await?;
     Ok((pool, worker.ok_or_else(|| protocol::lost_worker(lease))?))
 }
 
-async fn pool_row(conn: &mut SqliteConnection, pool: &str, region: &str) -> Result<Option<PoolRow>, Fault> {
+async fn pool_row(conn: &mut Conn<'_>, pool: &str, region: &str) -> Result<Option<PoolRow>, Fault> {
     let regions = regions(conn, pool).await?;
     Ok(regions.into_iter().find(|(name, _)| name == region).map(|(_, row)| row))
 }
 
 /// All regions of a pool, by name.
-async fn regions(conn: &mut SqliteConnection, pool: &str) -> Result<Vec<(String, PoolRow)>, Fault> {
-    let rows = sqlx::query(
+async fn regions(conn: &mut Conn<'_>, pool: &str) -> Result<Vec<(String, PoolRow)>, Fault> {
+    let rows = conn.query(
         "SELECT region, block_start, block_len, inc, floor_min_ms, window_max_ms, ahead_max_ms, guard_ms, granted_at_ms
          FROM mintage_pool WHERE pool = ?",
     )
     .bind(pool)
-    .fetch_all(conn)
+    .fetch_all(&mut *conn.link)
     .await?;
     rows.iter().map(|row| Ok((read::text(row, "region")?, pool_of(row)?))).collect()
 }
@@ -256,8 +262,8 @@ fn pool_of(row: &SqliteRow) -> Result<PoolRow, Fault> {
     Ok(pool)
 }
 
-async fn put_pool(conn: &mut SqliteConnection, pool: &str, region: &str, row: &PoolRow) -> Result<(), Fault> {
-    sqlx::query(
+async fn put_pool(conn: &mut Conn<'_>, pool: &str, region: &str, row: &PoolRow) -> Result<(), Fault> {
+    conn.query(
         "INSERT INTO mintage_pool (pool, region, block_start, block_len, inc, floor_min_ms, window_max_ms, ahead_max_ms,
                                    guard_ms, granted_at_ms)
          VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
@@ -274,40 +280,37 @@ async fn put_pool(conn: &mut SqliteConnection, pool: &str, region: &str, row: &P
     .bind(read::signed(row.ahead_max_ms, "a limit")?)
     .bind(read::signed(row.guard_ms, "a limit")?)
     .bind(read::signed(row.granted_at_ms, "a time")?)
-    .execute(conn)
+    .execute(&mut *conn.link)
     .await?;
     Ok(())
 }
 
-async fn workers(conn: &mut SqliteConnection, pool: &str, region: &str) -> Result<Vec<WorkerRow>, Fault> {
-    let rows = sqlx::query(
-        "SELECT worker, inc, epoch, holder, instance, start_ms, floor_ms, expires_ms, free_after_ms, revoked,
+async fn workers(conn: &mut Conn<'_>, pool: &str, region: &str) -> Result<Vec<WorkerRow>, Fault> {
+    let rows = conn
+        .query(
+            "SELECT worker, inc, epoch, holder, instance, start_ms, floor_ms, expires_ms, free_after_ms, revoked,
                 holder_clock_ms, renewed_ms
          FROM mintage_worker WHERE pool = ? AND region = ? ORDER BY worker",
-    )
-    .bind(pool)
-    .bind(region)
-    .fetch_all(conn)
-    .await?;
+        )
+        .bind(pool)
+        .bind(region)
+        .fetch_all(&mut *conn.link)
+        .await?;
     rows.iter().map(worker_of).collect()
 }
 
-async fn worker_row(
-    conn: &mut SqliteConnection,
-    pool: &str,
-    region: &str,
-    worker: u32,
-) -> Result<Option<WorkerRow>, Fault> {
-    let row = sqlx::query(
-        "SELECT worker, inc, epoch, holder, instance, start_ms, floor_ms, expires_ms, free_after_ms, revoked,
+async fn worker_row(conn: &mut Conn<'_>, pool: &str, region: &str, worker: u32) -> Result<Option<WorkerRow>, Fault> {
+    let row = conn
+        .query(
+            "SELECT worker, inc, epoch, holder, instance, start_ms, floor_ms, expires_ms, free_after_ms, revoked,
                 holder_clock_ms, renewed_ms
          FROM mintage_worker WHERE pool = ? AND region = ? AND worker = ?",
-    )
-    .bind(pool)
-    .bind(region)
-    .bind(i64::from(worker))
-    .fetch_optional(conn)
-    .await?;
+        )
+        .bind(pool)
+        .bind(region)
+        .bind(i64::from(worker))
+        .fetch_optional(&mut *conn.link)
+        .await?;
     row.as_ref().map(worker_of).transpose()
 }
 
@@ -330,13 +333,8 @@ pub(super) fn worker_of(row: &SqliteRow) -> Result<WorkerRow, Fault> {
     Ok(worker)
 }
 
-pub(super) async fn put_worker(
-    conn: &mut SqliteConnection,
-    pool: &str,
-    region: &str,
-    row: &WorkerRow,
-) -> Result<(), Fault> {
-    sqlx::query(
+pub(super) async fn put_worker(conn: &mut Conn<'_>, pool: &str, region: &str, row: &WorkerRow) -> Result<(), Fault> {
+    conn.query(
         "INSERT OR REPLACE INTO mintage_worker (pool, region, worker, inc, epoch, holder, instance, start_ms, floor_ms,
                                                 expires_ms, free_after_ms, revoked, holder_clock_ms, renewed_ms)
          VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -355,7 +353,7 @@ pub(super) async fn put_worker(
     .bind(row.revoked)
     .bind(read::signed(row.holder_clock_ms, "a clock")?)
     .bind(read::signed(row.renewed_ms, "a time")?)
-    .execute(conn)
+    .execute(&mut *conn.link)
     .await?;
     Ok(())
 }
@@ -367,8 +365,8 @@ fn grant(row: &SqliteRow) -> Result<Grant, Fault> {
 }
 
 /// Writes a claim into the history, and deletes what is too old for it.
-async fn put_grant(conn: &mut SqliteConnection, pool: &WorkerPool, grant: &Grant, now_ms: u64) -> Result<(), Fault> {
-    sqlx::query(
+async fn put_grant(conn: &mut Conn<'_>, pool: &WorkerPool, grant: &Grant, now_ms: u64) -> Result<(), Fault> {
+    conn.query(
         "INSERT INTO mintage_grant (pool, region, worker, inc, epoch, instance, from_ms, to_ms) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
     )
     .bind(&pool.name)
@@ -379,20 +377,20 @@ async fn put_grant(conn: &mut SqliteConnection, pool: &WorkerPool, grant: &Grant
     .bind(&grant.instance)
     .bind(read::signed(grant.window.start, "a time")?)
     .bind(read::signed(grant.window.end, "a time")?)
-    .execute(&mut *conn)
+    .execute(&mut *conn.link)
     .await?;
-    sqlx::query("DELETE FROM mintage_grant WHERE pool = ? AND region = ? AND to_ms < ?")
+    conn.query("DELETE FROM mintage_grant WHERE pool = ? AND region = ? AND to_ms < ?")
         .bind(&pool.name)
         .bind(&pool.region)
         .bind(read::signed(now_ms.saturating_sub(HISTORY_KEPT_MS), "a time")?)
-        .execute(conn)
+        .execute(&mut *conn.link)
         .await?;
     Ok(())
 }
 
 /// Moves the end of a lease's grant: renewed or released.
-async fn end_grant(conn: &mut SqliteConnection, lease: &Lease, end_ms: u64) -> Result<(), Fault> {
-    sqlx::query(
+async fn end_grant(conn: &mut Conn<'_>, lease: &Lease, end_ms: u64) -> Result<(), Fault> {
+    conn.query(
         "UPDATE mintage_grant SET to_ms = ? WHERE pool = ? AND region = ? AND worker = ? AND inc = ? AND epoch = ?",
     )
     .bind(read::signed(end_ms, "a time")?)
@@ -401,7 +399,7 @@ async fn end_grant(conn: &mut SqliteConnection, lease: &Lease, end_ms: u64) -> R
     .bind(i64::from(lease.worker))
     .bind(read::signed(lease.fence.inc, "a life of the store")?)
     .bind(read::signed(lease.fence.epoch, "a claim")?)
-    .execute(conn)
+    .execute(&mut *conn.link)
     .await?;
     Ok(())
 }

@@ -28,12 +28,15 @@ use std::{
 
 use async_trait::async_trait;
 use mintage_core::{
-    Clock, StoreError, Vitals,
+    Clock, StoreError, TablePrefix, Vitals,
     plugin::{Address, Backend, BackendFactory},
 };
 use sqlx::{
-    ConnectOptions,
-    sqlite::{SqliteConnectOptions, SqliteConnection, SqliteJournalMode, SqliteSynchronous},
+    AssertSqlSafe, ConnectOptions, FromRow, Sqlite,
+    query::{Query, QueryScalar},
+    sqlite::{
+        SqliteArguments, SqliteConnectOptions, SqliteConnection, SqliteJournalMode, SqliteRow, SqliteSynchronous,
+    },
 };
 use tokio::sync::{Mutex, MutexGuard};
 
@@ -66,6 +69,7 @@ pub struct SqliteStore {
     options: SqliteConnectOptions,
     /// The file that was opened. Another one under its name is not this store.
     identity: Identity,
+    tables: TablePrefix,
     idle: Mutex<Option<SqliteConnection>>,
     clock: Arc<dyn Clock>,
     timeout: Duration,
@@ -78,9 +82,22 @@ impl SqliteStore {
     /// `Refused` when the folder is missing, the database may not be written, cannot be switched to WAL, or was written by a
     /// newer version; `Corrupt` when the file is no SQLite database; `Unavailable` when it stays locked for `timeout`.
     pub async fn open(path: impl Into<PathBuf>, clock: Arc<dyn Clock>, timeout: Duration) -> Result<Self, StoreError> {
+        Self::open_named(path, clock, timeout, TablePrefix::default()).await
+    }
+
+    /// As [`open`](Self::open), with tables whose names begin with `tables`.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub async fn open_named(
+        path: impl Into<PathBuf>,
+        clock: Arc<dyn Clock>,
+        timeout: Duration,
+        tables: TablePrefix,
+    ) -> Result<Self, StoreError> {
         let path = path.into();
         let options = options(&path).journal_mode(SqliteJournalMode::Wal);
-        Self::open_with(path, options, clock, timeout).await
+        Self::open_with(path, options, clock, timeout, tables).await
     }
 
     /// Opens the database at `path` if it is there and has the tables, and makes, upgrades and switches nothing: for readers.
@@ -92,6 +109,19 @@ impl SqliteStore {
         clock: Arc<dyn Clock>,
         timeout: Duration,
     ) -> Result<Option<Self>, StoreError> {
+        Self::open_existing_named(path, clock, timeout, TablePrefix::default()).await
+    }
+
+    /// As [`open_existing`](Self::open_existing), with tables whose names begin with `tables`.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub async fn open_existing_named(
+        path: impl Into<PathBuf>,
+        clock: Arc<dyn Clock>,
+        timeout: Duration,
+        tables: TablePrefix,
+    ) -> Result<Option<Self>, StoreError> {
         let path = path.into();
         // Where none can be made, none will be found later either.
         check_place(&path)?;
@@ -101,14 +131,14 @@ impl SqliteStore {
         let identity = Identity::at(&path).map_err(|error| gone(&path).caused_by(error))?;
         // An application's own database stays in the mode it is in.
         let finding = async {
-            let mut conn = options(&path).connect().await.map_err(|error| Fault::from(error).at(&path))?;
-            schema::find(&mut conn, &path).await.map_err(|fault| fault.at(&path))
+            let mut link = options(&path).connect().await.map_err(|error| Fault::from(error).at(&path))?;
+            schema::find(&mut Conn { link: &mut link, tables: &tables }, &path).await.map_err(|fault| fault.at(&path))
         };
         if !within(timeout, &path, finding).await? {
             return Ok(None);
         }
         let options = options(&path).journal_mode(SqliteJournalMode::Wal);
-        Ok(Some(Self { path, options, identity, idle: Mutex::default(), clock, timeout }))
+        Ok(Some(Self { path, options, identity, tables, idle: Mutex::default(), clock, timeout }))
     }
 
     async fn open_with(
@@ -116,19 +146,21 @@ impl SqliteStore {
         options: SqliteConnectOptions,
         clock: Arc<dyn Clock>,
         timeout: Duration,
+        tables: TablePrefix,
     ) -> Result<Self, StoreError> {
         check_place(&path)?;
         let opening = async {
             // Only an opening makes the file: a call that finds it gone must say so.
-            let mut conn = connect(&options.clone().create_if_missing(true), &path).await?;
+            let mut link = connect(&options.clone().create_if_missing(true), &path).await?;
             let identity = Identity::at(&path).map_err(|error| gone(&path).caused_by(error))?;
-            begin(&mut conn, WRITE).await.map_err(|fault| fault.at(&path))?;
-            schema::prepare(&mut conn, &path).await.map_err(|fault| fault.at(&path))?;
-            sqlx::query("COMMIT").execute(&mut conn).await.map_err(|error| Fault::from(error).at(&path))?;
-            Ok((conn, identity))
+            begin(&mut link, WRITE).await.map_err(|fault| fault.at(&path))?;
+            let prepared = schema::prepare(&mut Conn { link: &mut link, tables: &tables }, &path).await;
+            prepared.map_err(|fault| fault.at(&path))?;
+            sqlx::query("COMMIT").execute(&mut link).await.map_err(|error| Fault::from(error).at(&path))?;
+            Ok((link, identity))
         };
-        let (conn, identity) = within(timeout, &path, opening).await?;
-        Ok(Self { path, options, identity, idle: Mutex::new(Some(conn)), clock, timeout })
+        let (link, identity) = within(timeout, &path, opening).await?;
+        Ok(Self { path, options, identity, tables, idle: Mutex::new(Some(link)), clock, timeout })
     }
 
     /// Runs a whole call, cut off at the timeout: then the outcome is unknown, and the connection is closed.
@@ -140,15 +172,15 @@ impl SqliteStore {
     async fn begin(&self, how: &'static str) -> Result<Work<'_>, StoreError> {
         let mut slot = self.idle.lock().await;
         self.still_there()?;
-        let mut conn = match slot.take() {
-            Some(conn) => conn,
+        let mut link = match slot.take() {
+            Some(link) => link,
             None => connect(&self.options, &self.path).await?,
         };
-        begin(&mut conn, how).await.map_err(|fault| fault.at(&self.path))?;
+        begin(&mut link, how).await.map_err(|fault| fault.at(&self.path))?;
         self.still_there()?;
         // Read after the lock was waited for: a time from before could lie behind what others have been granted meanwhile.
         let now_ms = rules::now_ms(&*self.clock)?;
-        Ok(Work { conn, slot, now_ms, path: &self.path })
+        Ok(Work { link, tables: &self.tables, slot, now_ms, path: &self.path })
     }
 
     fn still_there(&self) -> Result<(), StoreError> {
@@ -213,22 +245,29 @@ impl BackendFactory for SqliteFactory {
     async fn open(&self, address: &Address) -> Result<Backend, StoreError> {
         let path = address.folder.join(Self::path(&address.url).map_err(refused)?);
         let timeout = Duration::from_millis(address.timeout_ms);
-        Ok(backend(SqliteStore::open(path, address.clock.clone(), timeout).await?))
+        let opened = SqliteStore::open_named(path, address.clock.clone(), timeout, address.tables.clone()).await;
+        Ok(backend(opened?))
     }
 
     async fn open_existing(&self, address: &Address) -> Result<Option<Backend>, StoreError> {
         let path = address.folder.join(Self::path(&address.url).map_err(refused)?);
         let timeout = Duration::from_millis(address.timeout_ms);
-        Ok(SqliteStore::open_existing(path, address.clock.clone(), timeout).await?.map(backend))
+        let tables = address.tables.clone();
+        let found = SqliteStore::open_existing_named(path, address.clock.clone(), timeout, tables).await;
+        Ok(found?.map(backend))
     }
 
     async fn vitals(&self, address: &Address) -> Result<Vitals, StoreError> {
         let path = address.folder.join(Self::path(&address.url).map_err(refused)?);
-        vitals::of(&path, &*address.clock, Duration::from_millis(address.timeout_ms)).await
+        vitals::of(&path, &*address.clock, Duration::from_millis(address.timeout_ms), &address.tables).await
     }
 
-    fn ddl(&self) -> Option<String> {
-        Some(format!("PRAGMA journal_mode = WAL;\n{}", schema::ddl()))
+    fn ddl(&self, tables: &TablePrefix) -> Option<String> {
+        Some(format!("PRAGMA journal_mode = WAL;\n{}", schema::ddl(tables)))
+    }
+
+    fn has_tables(&self) -> bool {
+        true
     }
 }
 
@@ -253,27 +292,57 @@ fn options(path: &Path) -> SqliteConnectOptions {
 
 /// An open transaction. Dropping it closes the connection, which takes the transaction back.
 struct Work<'a> {
-    conn: SqliteConnection,
+    link: SqliteConnection,
+    tables: &'a TablePrefix,
     slot: MutexGuard<'a, Option<SqliteConnection>>,
     now_ms: u64,
     path: &'a Path,
 }
 
+/// A connection with a transaction on it, and what our tables are called there. Statements come written with `mintage_`.
+struct Conn<'c> {
+    link: &'c mut SqliteConnection,
+    tables: &'c TablePrefix,
+}
+
+impl Conn<'_> {
+    fn query<'q>(&self, sql: &'static str) -> Query<'q, Sqlite, SqliteArguments> {
+        sqlx::query(AssertSqlSafe(self.tables.apply(sql)))
+    }
+
+    fn scalar<'q, T>(&self, sql: &'static str) -> QueryScalar<'q, Sqlite, T, SqliteArguments>
+    where
+        (T,): for<'r> FromRow<'r, SqliteRow>,
+    {
+        sqlx::query_scalar(AssertSqlSafe(self.tables.apply(sql)))
+    }
+
+    /// Runs statements without parameters.
+    async fn batch(&mut self, sql: &'static str) -> Result<(), Fault> {
+        sqlx::raw_sql(AssertSqlSafe(self.tables.apply(sql))).execute(&mut *self.link).await?;
+        Ok(())
+    }
+}
+
 impl Work<'_> {
+    fn conn(&mut self) -> Conn<'_> {
+        Conn { link: &mut self.link, tables: self.tables }
+    }
+
     /// Commits and answers, or takes back and says why. No answer passes without its commit.
     async fn end<T>(mut self, answer: Result<T, Fault>) -> Result<T, StoreError> {
         match answer {
             Ok(answer) => {
                 sqlx::query("COMMIT")
-                    .execute(&mut self.conn)
+                    .execute(&mut self.link)
                     .await
                     .map_err(|error| Fault::from(error).at(self.path))?;
-                *self.slot = Some(self.conn);
+                *self.slot = Some(self.link);
                 Ok(answer)
             }
             Err(fault) => {
-                if sqlx::query("ROLLBACK").execute(&mut self.conn).await.is_ok() {
-                    *self.slot = Some(self.conn);
+                if sqlx::query("ROLLBACK").execute(&mut self.link).await.is_ok() {
+                    *self.slot = Some(self.link);
                 }
                 Err(fault.at(self.path))
             }
@@ -379,7 +448,9 @@ mod tests {
         let clock = Arc::new(ManualClock::at(1));
         SqliteStore::open(&path, clock.clone(), Duration::from_secs(9)).await.unwrap();
         let options = SqliteConnectOptions::new().filename(&path).read_only(true);
-        let error = SqliteStore::open_with(path, options, clock, Duration::from_secs(9)).await.unwrap_err();
+        let error = SqliteStore::open_with(path, options, clock, Duration::from_secs(9), TablePrefix::default())
+            .await
+            .unwrap_err();
         assert_eq!(error.kind(), StoreErrorKind::Refused, "{error}");
         assert!(error.to_string().contains("may not be written"), "{error}");
     }

@@ -4,9 +4,9 @@ use std::num::NonZeroU32;
 
 use async_trait::async_trait;
 use mintage_core::{IdRange, IdempotencyKey, RangeStore, Sequence, SequenceRow, StoreError, protocol};
-use sqlx::sqlite::{SqliteConnection, SqliteRow};
+use sqlx::sqlite::SqliteRow;
 
-use super::{READ, SqliteStore, WRITE, error::Fault, read};
+use super::{Conn, READ, SqliteStore, WRITE, error::Fault, read};
 use crate::{
     rules::{self, ANSWERS_KEPT_MS, Answer, corrupt},
     sound::Sound,
@@ -17,7 +17,7 @@ impl RangeStore for SqliteStore {
     async fn create(&self, sequence: &Sequence) -> Result<(), StoreError> {
         self.call(async {
             let mut work = self.begin(WRITE).await?;
-            let made = create(&mut work.conn, sequence).await;
+            let made = create(&mut work.conn(), sequence).await;
             work.end(made).await
         })
         .await
@@ -31,7 +31,8 @@ impl RangeStore for SqliteStore {
     ) -> Result<IdRange, StoreError> {
         self.call(async {
             let mut work = self.begin(WRITE).await?;
-            let range = allocate(&mut work.conn, sequence, len, key, work.now_ms).await;
+            let now_ms = work.now_ms;
+            let range = allocate(&mut work.conn(), sequence, len, key, now_ms).await;
             work.end(range).await
         })
         .await
@@ -40,7 +41,7 @@ impl RangeStore for SqliteStore {
     async fn give_back(&self, tail: IdRange) -> Result<bool, StoreError> {
         self.call(async {
             let mut work = self.begin(WRITE).await?;
-            let taken = give_back(&mut work.conn, &tail).await;
+            let taken = give_back(&mut work.conn(), &tail).await;
             work.end(taken).await
         })
         .await
@@ -49,7 +50,7 @@ impl RangeStore for SqliteStore {
     async fn raise(&self, sequence: &Sequence, floor: u64) -> Result<(), StoreError> {
         self.call(async {
             let mut work = self.begin(WRITE).await?;
-            let raised = raise(&mut work.conn, sequence, floor).await;
+            let raised = raise(&mut work.conn(), sequence, floor).await;
             work.end(raised).await
         })
         .await
@@ -58,7 +59,7 @@ impl RangeStore for SqliteStore {
     async fn sequence(&self, name: &str) -> Result<Option<SequenceRow>, StoreError> {
         self.call(async {
             let mut work = self.begin(READ).await?;
-            let row = sequence_row(&mut work.conn, name).await;
+            let row = sequence_row(&mut work.conn(), name).await;
             work.end(row).await
         })
         .await
@@ -67,26 +68,26 @@ impl RangeStore for SqliteStore {
     async fn sequences(&self) -> Result<Vec<SequenceRow>, StoreError> {
         self.call(async {
             let mut work = self.begin(READ).await?;
-            let rows = sequences(&mut work.conn).await;
+            let rows = sequences(&mut work.conn()).await;
             work.end(rows).await
         })
         .await
     }
 }
 
-pub(super) async fn create(conn: &mut SqliteConnection, sequence: &Sequence) -> Result<(), Fault> {
+pub(super) async fn create(conn: &mut Conn<'_>, sequence: &Sequence) -> Result<(), Fault> {
     let row = protocol::new_sequence(sequence)?;
-    sqlx::query("INSERT INTO mintage_sequence (name, last, version) VALUES (?, ?, ?) ON CONFLICT (name) DO NOTHING")
+    conn.query("INSERT INTO mintage_sequence (name, last, version) VALUES (?, ?, ?) ON CONFLICT (name) DO NOTHING")
         .bind(&row.name)
         .bind(read::signed_before(row.next, "a start")?)
         .bind(read::signed(row.version, "a version")?)
-        .execute(conn)
+        .execute(&mut *conn.link)
         .await?;
     Ok(())
 }
 
 async fn allocate(
-    conn: &mut SqliteConnection,
+    conn: &mut Conn<'_>,
     sequence: &Sequence,
     len: NonZeroU32,
     key: Option<&IdempotencyKey>,
@@ -108,15 +109,15 @@ async fn allocate(
     Ok(range)
 }
 
-async fn give_back(conn: &mut SqliteConnection, tail: &IdRange) -> Result<bool, Fault> {
+async fn give_back(conn: &mut Conn<'_>, tail: &IdRange) -> Result<bool, Fault> {
     let Some(before) = sequence_row(conn, &tail.sequence).await? else { return Ok(false) };
     let Ok(version) = i64::try_from(tail.version) else { return Ok(false) };
-    let asked_by_key: i64 =
-        sqlx::query_scalar("SELECT count(*) FROM mintage_range_key WHERE sequence = ? AND version = ?")
-            .bind(&tail.sequence)
-            .bind(version)
-            .fetch_one(&mut *conn)
-            .await?;
+    let asked_by_key: i64 = conn
+        .scalar("SELECT count(*) FROM mintage_range_key WHERE sequence = ? AND version = ?")
+        .bind(&tail.sequence)
+        .bind(version)
+        .fetch_one(&mut *conn.link)
+        .await?;
     if asked_by_key > 0 {
         // A repeat of its key would hand these numbers out a second time.
         return Ok(false);
@@ -129,7 +130,7 @@ async fn give_back(conn: &mut SqliteConnection, tail: &IdRange) -> Result<bool, 
     Ok(true)
 }
 
-async fn raise(conn: &mut SqliteConnection, sequence: &Sequence, floor: u64) -> Result<(), Fault> {
+async fn raise(conn: &mut Conn<'_>, sequence: &Sequence, floor: u64) -> Result<(), Fault> {
     let before = existing(conn, sequence).await?;
     let mut after = before.clone();
     protocol::raise(&mut after, floor)?;
@@ -139,19 +140,21 @@ async fn raise(conn: &mut SqliteConnection, sequence: &Sequence, floor: u64) -> 
     Ok(())
 }
 
-async fn sequences(conn: &mut SqliteConnection) -> Result<Vec<SequenceRow>, Fault> {
-    let rows = sqlx::query("SELECT name, last, version FROM mintage_sequence ORDER BY name").fetch_all(conn).await?;
+async fn sequences(conn: &mut Conn<'_>) -> Result<Vec<SequenceRow>, Fault> {
+    let rows =
+        conn.query("SELECT name, last, version FROM mintage_sequence ORDER BY name").fetch_all(&mut *conn.link).await?;
     rows.iter().map(sequence).collect()
 }
 
-async fn existing(conn: &mut SqliteConnection, sequence: &Sequence) -> Result<SequenceRow, Fault> {
+async fn existing(conn: &mut Conn<'_>, sequence: &Sequence) -> Result<SequenceRow, Fault> {
     sequence_row(conn, &sequence.name).await?.ok_or_else(|| protocol::lost_sequence(sequence).into())
 }
 
-pub(super) async fn sequence_row(conn: &mut SqliteConnection, name: &str) -> Result<Option<SequenceRow>, Fault> {
-    let row = sqlx::query("SELECT name, last, version FROM mintage_sequence WHERE name = ?")
+pub(super) async fn sequence_row(conn: &mut Conn<'_>, name: &str) -> Result<Option<SequenceRow>, Fault> {
+    let row = conn
+        .query("SELECT name, last, version FROM mintage_sequence WHERE name = ?")
         .bind(name)
-        .fetch_optional(conn)
+        .fetch_optional(&mut *conn.link)
         .await?;
     row.as_ref().map(sequence).transpose()
 }
@@ -167,17 +170,14 @@ fn sequence(row: &SqliteRow) -> Result<SequenceRow, Fault> {
 }
 
 /// Writes a changed row over the one that was read. The transaction alone makes that safe; the version says so once more.
-pub(super) async fn replace(
-    conn: &mut SqliteConnection,
-    before: &SequenceRow,
-    after: &SequenceRow,
-) -> Result<(), Fault> {
-    let written = sqlx::query("UPDATE mintage_sequence SET last = ?, version = ? WHERE name = ? AND version = ?")
+pub(super) async fn replace(conn: &mut Conn<'_>, before: &SequenceRow, after: &SequenceRow) -> Result<(), Fault> {
+    let written = conn
+        .query("UPDATE mintage_sequence SET last = ?, version = ? WHERE name = ? AND version = ?")
         .bind(read::signed_before(after.next, "a number")?)
         .bind(read::signed(after.version, "a version")?)
         .bind(&after.name)
         .bind(read::signed(before.version, "a version")?)
-        .execute(conn)
+        .execute(&mut *conn.link)
         .await?;
     if written.rows_affected() != 1 {
         let message = format!("sequence {} changed inside a transaction: restore the database", after.name);
@@ -188,22 +188,21 @@ pub(super) async fn replace(
 
 /// What the key was answered with within the last day. Older answers are deleted.
 async fn answered(
-    conn: &mut SqliteConnection,
+    conn: &mut Conn<'_>,
     sequence: &Sequence,
     key: &IdempotencyKey,
     now_ms: u64,
 ) -> Result<Option<Answer>, Fault> {
-    sqlx::query("DELETE FROM mintage_range_key WHERE made_ms < ?")
+    conn.query("DELETE FROM mintage_range_key WHERE made_ms < ?")
         .bind(read::signed(now_ms.saturating_sub(ANSWERS_KEPT_MS), "a time")?)
-        .execute(&mut *conn)
+        .execute(&mut *conn.link)
         .await?;
-    let row = sqlx::query(
-        "SELECT asked, first, last, version, made_ms FROM mintage_range_key WHERE sequence = ? AND key = ?",
-    )
-    .bind(&sequence.name)
-    .bind(key.as_str())
-    .fetch_optional(conn)
-    .await?;
+    let row = conn
+        .query("SELECT asked, first, last, version, made_ms FROM mintage_range_key WHERE sequence = ? AND key = ?")
+        .bind(&sequence.name)
+        .bind(key.as_str())
+        .fetch_optional(&mut *conn.link)
+        .await?;
     let Some(row) = row else { return Ok(None) };
     let answer = Answer {
         asked: read::small(&row, "asked")?,
@@ -217,13 +216,13 @@ async fn answered(
 }
 
 async fn remember(
-    conn: &mut SqliteConnection,
+    conn: &mut Conn<'_>,
     key: &IdempotencyKey,
     range: &IdRange,
     len: NonZeroU32,
     now_ms: u64,
 ) -> Result<(), Fault> {
-    sqlx::query(
+    conn.query(
         "INSERT INTO mintage_range_key (sequence, key, asked, first, last, version, made_ms) VALUES (?, ?, ?, ?, ?, ?, ?)",
     )
     .bind(&range.sequence)
@@ -233,7 +232,7 @@ async fn remember(
     .bind(read::signed_before(range.end, "a number")?)
     .bind(read::signed(range.version, "a version")?)
     .bind(read::signed(now_ms, "a time")?)
-    .execute(conn)
+    .execute(&mut *conn.link)
     .await?;
     Ok(())
 }

@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use sqlx::sqlite::SqliteConnection;
+use mintage_core::TablePrefix;
 
-use super::{error::Fault, read};
+use super::{Conn, error::Fault, read};
 use crate::rules::{corrupt, refused};
 
 /// What this code makes and understands. A database of a higher version is left alone, one of a lower version is brought up
@@ -115,23 +115,23 @@ CREATE UNIQUE INDEX mintage_token_by_hash ON mintage_token (entity, hash);
 
 /// Makes the tables, or brings them to the version this code understands. Needs a transaction that may write: of several
 /// processes that open a database at once, one makes or upgrades the tables and the others find them.
-pub(super) async fn prepare(conn: &mut SqliteConnection, path: &Path) -> Result<(), Fault> {
+pub(super) async fn prepare(conn: &mut Conn<'_>, path: &Path) -> Result<(), Fault> {
     if !is_made(conn).await? {
-        sqlx::raw_sql(TABLES).execute(&mut *conn).await?;
+        conn.batch(TABLES).await?;
     } else {
         // Changes nothing and says "read-only", which BEGIN IMMEDIATE does not say.
-        sqlx::query("UPDATE mintage_schema SET version = version WHERE false").execute(&mut *conn).await?;
+        conn.query("UPDATE mintage_schema SET version = version WHERE false").execute(&mut *conn.link).await?;
     }
     let found = version(conn, path).await?;
     for (version, step) in STEPS.iter().filter(|(version, _)| *version > found) {
-        sqlx::raw_sql(*step).execute(&mut *conn).await?;
-        sqlx::query("UPDATE mintage_schema SET version = ?").bind(version).execute(&mut *conn).await?;
+        conn.batch(step).await?;
+        conn.query("UPDATE mintage_schema SET version = ?").bind(version).execute(&mut *conn.link).await?;
     }
     Ok(())
 }
 
 /// Whether there are tables, which then are of a version that this code understands. Makes and upgrades none.
-pub(super) async fn find(conn: &mut SqliteConnection, path: &Path) -> Result<bool, Fault> {
+pub(super) async fn find(conn: &mut Conn<'_>, path: &Path) -> Result<bool, Fault> {
     let found = is_made(conn).await?;
     if found {
         version(conn, path).await?;
@@ -140,26 +140,28 @@ pub(super) async fn find(conn: &mut SqliteConnection, path: &Path) -> Result<boo
 }
 
 /// The statements that make the tables, all steps in one.
-pub(super) fn ddl() -> String {
+pub(super) fn ddl(tables: &TablePrefix) -> String {
     let steps: String =
         STEPS.iter().map(|(version, step)| format!("{step}UPDATE mintage_schema SET version = {version};\n")).collect();
-    format!("{}{steps}", TABLES.trim_start())
+    tables.apply(&format!("{}{steps}", TABLES.trim_start())).into_owned()
 }
 
-async fn is_made(conn: &mut SqliteConnection) -> Result<bool, Fault> {
+async fn is_made(conn: &mut Conn<'_>) -> Result<bool, Fault> {
     let tables: i64 =
-        sqlx::query_scalar("SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = 'mintage_schema'")
-            .fetch_one(conn)
+        // The name is a text here, and changed with the statement like all others.
+        conn.scalar("SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = 'mintage_schema'")
+            .fetch_one(&mut *conn.link)
             .await?;
     Ok(tables > 0)
 }
 
 /// The version of the database, which this code knows.
-async fn version(conn: &mut SqliteConnection, path: &Path) -> Result<i64, Fault> {
-    let rows = sqlx::query("SELECT version FROM mintage_schema").fetch_all(conn).await?;
+async fn version(conn: &mut Conn<'_>, path: &Path) -> Result<i64, Fault> {
+    let rows = conn.query("SELECT version FROM mintage_schema").fetch_all(&mut *conn.link).await?;
+    let table = conn.tables.apply("mintage_schema");
     let [row] = rows.as_slice() else {
         return Err(corrupt(format!(
-            "{}: mintage_schema has {} rows instead of one: restore the database",
+            "{}: {table} has {} rows instead of one: restore the database",
             path.display(),
             rows.len()
         ))
@@ -173,7 +175,7 @@ async fn version(conn: &mut SqliteConnection, path: &Path) -> Result<i64, Fault>
         ))
         .into()),
         other => Err(corrupt(format!(
-            "{}: mintage_schema says version {other}, which never existed: restore the database",
+            "{}: {table} says version {other}, which never existed: restore the database",
             path.display()
         ))
         .into()),

@@ -2,37 +2,42 @@
 
 use std::{path::Path, time::Duration};
 
-use mintage_core::{Answer, Clock, StoreError, StoreSetting, Vitals};
-use sqlx::{ConnectOptions, sqlite::SqliteConnection};
+use mintage_core::{Answer, Clock, StoreError, StoreSetting, TablePrefix, Vitals};
+use sqlx::ConnectOptions;
 
-use super::{check_place, error::Fault, options, schema, within};
+use super::{Conn, check_place, error::Fault, options, schema, within};
 
 /// Makes no file, and leaves the database in the mode it is in.
-pub(super) async fn of(path: &Path, clock: &dyn Clock, timeout: Duration) -> Result<Vitals, StoreError> {
+pub(super) async fn of(
+    path: &Path,
+    clock: &dyn Clock,
+    timeout: Duration,
+    tables: &TablePrefix,
+) -> Result<Vitals, StoreError> {
     check_place(path)?;
     if !path.exists() {
         return Ok(Vitals::of(false));
     }
     let asking = async {
-        let mut conn = options(path).connect().await.map_err(|error| Fault::from(error).at(path))?;
-        read(&mut conn, path, clock).await.map_err(|fault| fault.at(path))
+        let mut link = options(path).connect().await.map_err(|error| Fault::from(error).at(path))?;
+        read(&mut Conn { link: &mut link, tables }, path, clock).await.map_err(|fault| fault.at(path))
     };
     within(timeout, path, asking).await
 }
 
-async fn read(conn: &mut SqliteConnection, path: &Path, clock: &dyn Clock) -> Result<Vitals, Fault> {
+async fn read(conn: &mut Conn<'_>, path: &Path, clock: &dyn Clock) -> Result<Vitals, Fault> {
     let mut vitals = Vitals::of(schema::find(conn, path).await?);
     let (asked_ms, asked_boot_ms) = (clock.unix_ms(), clock.boot_ms());
-    let version: String = sqlx::query_scalar("SELECT sqlite_version()").fetch_one(&mut *conn).await?;
+    let version: String = conn.scalar("SELECT sqlite_version()").fetch_one(&mut *conn.link).await?;
     vitals.answer = Some(Answer::new(asked_ms, clock.boot_ms().saturating_sub(asked_boot_ms), None));
     vitals.server = Some(format!("SQLite {version}"));
-    let mode: String = sqlx::query_scalar("PRAGMA journal_mode").fetch_one(&mut *conn).await?;
+    let mode: String = conn.scalar("PRAGMA journal_mode").fetch_one(&mut *conn.link).await?;
     vitals.settings.push(StoreSetting::new("journal_mode", mode));
     vitals.settings.push(StoreSetting::new("synchronous", "FULL, set by Mintage on each connection"));
     if vitals.is_made == Some(true) {
-        let version: i64 = sqlx::query_scalar("SELECT version FROM mintage_schema").fetch_one(&mut *conn).await?;
+        let version: i64 = conn.scalar("SELECT version FROM mintage_schema").fetch_one(&mut *conn.link).await?;
         vitals.schema = u64::try_from(version).ok();
-        let check: String = sqlx::query_scalar("PRAGMA quick_check(1)").fetch_one(&mut *conn).await?;
+        let check: String = conn.scalar("PRAGMA quick_check(1)").fetch_one(&mut *conn.link).await?;
         let whole = StoreSetting::new("quick_check", &check);
         vitals.settings.push(if check == "ok" {
             whole

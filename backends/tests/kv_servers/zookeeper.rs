@@ -1,7 +1,7 @@
 //! ZooKeeper: the laws, and sessions that end.
 
-use mintage_core::ManualClock;
-use mintage_servers_for_tests::ZooKeeper;
+use mintage_core::{ManualClock, plugin::Secret, plugin::Tls};
+use mintage_servers_for_tests::{Certificates, ZooKeeper};
 
 use super::*;
 
@@ -110,4 +110,53 @@ async fn a_server_that_lags_answers_nothing_old() {
     let lease = claim(&writer, &pool, 1).await.unwrap();
     let listed = reader.leases.as_ref().unwrap().leases(&pool).await.unwrap();
     assert_eq!(listed.first().map(|row| (row.worker, row.held)), Some((lease.worker, true)));
+}
+
+/// The server proves who it is to whoever trusts its authority, and to nobody else.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn encrypted() {
+    let (Some(certificates), Some(strangers)) = (Certificates::make(), Certificates::make()) else { return };
+    let Some(server) = ZooKeeper::encrypted(&certificates) else { return };
+    let at_port = |port: u16| at(&format!("zookeeper://me@127.0.0.1:{port}/kept"));
+    let (factory, mut address) = at_port(server.secure_port().unwrap());
+    address.password = Some(Secret::new("s3cret"));
+    address.timeout_ms = 4_000;
+    // In the clear, on the word of the system's authorities, on that of another one.
+    for tls in [None, Some(Tls::default()), Some(Tls::trusting(Some(strangers.authority())))] {
+        address.tls = tls.clone();
+        let told = factory.init(&address).await.unwrap_err();
+        assert_eq!(told.kind(), StoreErrorKind::Unavailable, "{told}");
+        assert!(tls.is_none() || told.to_string().contains("vouches for its certificate"), "{told}");
+        assert!(!format!("{told} {told:?}").contains("s3cret"), "{told:?}");
+    }
+    address.tls = Some(Tls::trusting(Some(certificates.key())));
+    assert_eq!(factory.init(&address).await.unwrap_err().kind(), StoreErrorKind::Refused, "no certificate");
+    address.tls = Some(Tls::trusting(Some(certificates.authority())));
+    address.timeout_ms = 20_000;
+    assert!(factory.init(&address).await.unwrap());
+    let store = factory.open(&address).await.unwrap();
+    let lease = claim(&store, &pool("main", 2), 1).await.unwrap();
+    store.leases.as_ref().unwrap().renew(&lease, &holder(1), &terms()).await.unwrap();
+    // The nodes are for this user alone, and the other port still takes whoever asks.
+    address.password = Some(Secret::new("wr0ng"));
+    assert_eq!(factory.open(&address).await.unwrap_err().kind(), StoreErrorKind::Refused);
+    // An encrypted connection to the port for the others.
+    let (_, mut plain) = at_port(server.port());
+    plain.tls.clone_from(&address.tls);
+    plain.password = Some(Secret::new("s3cret"));
+    plain.timeout_ms = 4_000;
+    let told = factory.init(&plain).await.unwrap_err();
+    assert!(told.to_string().contains("secureClientPort"), "{told}");
+}
+
+/// Its authority vouches for a certificate, and not for this server's name.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_certificate_for_another_name_is_not_believed() {
+    let Some(certificates) = Certificates::make_for("DNS:elsewhere.example") else { return };
+    let Some(server) = ZooKeeper::encrypted(&certificates) else { return };
+    let (factory, mut address) = at(&format!("zookeeper://127.0.0.1:{}", server.secure_port().unwrap()));
+    address.timeout_ms = 4_000;
+    address.tls = Some(Tls::trusting(Some(certificates.authority())));
+    let told = factory.init(&address).await.unwrap_err();
+    assert!(told.kind() == StoreErrorKind::Unavailable && told.to_string().contains("name"), "{told}");
 }

@@ -9,6 +9,7 @@ mod crowd;
 mod faults;
 mod lives;
 mod planted;
+mod prefixes;
 
 use std::{num::NonZeroU32, ops::Deref, sync::OnceLock, time::Duration};
 

@@ -4,8 +4,8 @@ use std::{fs, path::Path, sync::Arc, time::Duration};
 
 use mintage_backends::SqliteStore;
 use mintage_core::{
-    FormatStore, IdempotencyKey, LeaseStore, ManualClock, RangeStore, Sequence, StoreError, StoreErrorKind, TokenRow,
-    TokenStore, WorkerChoice,
+    Format, FormatStore, GaplessStore, IdempotencyKey, LeaseStore, ManualClock, RangeStore, Sequence, StoreError,
+    StoreErrorKind, TablePrefix, TokenRow, TokenStore, WorkerChoice,
 };
 use sqlx::{ConnectOptions, Row, SqliteConnection, sqlite::SqliteConnectOptions};
 
@@ -50,7 +50,7 @@ async fn used(path: &Path) -> SqliteStore {
     store.create(&Sequence::new("orders", 1)).await.unwrap();
     store.allocate(&Sequence::new("orders", 1), count(10), Some(&key)).await.unwrap();
     store.acquire(&pool("main", 0..4), WorkerChoice::Any, &holder(1), &terms()).await.unwrap();
-    store.pin("events", &mintage_core::Format::of("snowflake")).await.unwrap();
+    store.pin("events", &Format::of("snowflake")).await.unwrap();
     store.insert(&token()).await.unwrap();
     store
 }
@@ -87,7 +87,7 @@ async fn an_answer_whose_commit_fails_is_not_believed() {
             store.acquire(&pool, WorkerChoice::Any, &holder(3), &terms()).await.map(drop).unwrap_err(),
             store.renew(&lease, &holder(2), &terms()).await.map(drop).unwrap_err(),
             store.release(lease.clone(), lease.window.start, &terms()).await.unwrap_err(),
-            store.pin("others", &mintage_core::Format::of("ulid")).await.unwrap_err(),
+            store.pin("others", &Format::of("ulid")).await.unwrap_err(),
         ];
         for error in errors {
             assert_eq!(error.kind(), StoreErrorKind::Corrupt, "{error}");
@@ -289,7 +289,7 @@ async fn senseless_values_are_corrupt() {
         } else if sql.contains("_worker SET") {
             store.leases(&pool("main", 0..4)).await.map(drop)
         } else if sql.contains("_format") {
-            store.pin("events", &mintage_core::Format::of("snowflake")).await
+            store.pin("events", &Format::of("snowflake")).await
         } else {
             store.acquire(&pool("main", 0..4), WorkerChoice::Any, &holder(2), &terms()).await.map(drop)
         };
@@ -408,4 +408,47 @@ async fn reading_makes_nothing() {
     assert_eq!(version, 1, "a reader upgraded it");
     tamper(&path, "UPDATE mintage_schema SET version = 9").await;
     assert_eq!(look().await.unwrap_err().kind(), StoreErrorKind::Refused);
+}
+
+/// Two installations in one file, told apart by what their tables are called.
+#[tokio::test]
+async fn two_prefixes_are_two_stores() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("app.db");
+    let clock: Arc<ManualClock> = Arc::new(ManualClock::at(NOW_MS));
+    let patience = Duration::from_secs(20);
+    let prefix = |text: &str| TablePrefix::new(text).unwrap();
+    let open = async |text: &str| SqliteStore::open_named(&path, clock.clone(), patience, prefix(text)).await.unwrap();
+    let (ours, theirs) = (open("billing_ids_").await, open("mintage_two_").await);
+    let usual = SqliteStore::open_existing(&path, clock.clone(), patience).await.unwrap();
+    assert!(usual.is_none(), "no table under the usual name");
+    let (orders, main) = (Sequence::new("orders", 1), pool("main", 0..4));
+    for store in [&ours, &theirs] {
+        store.create(&orders).await.unwrap();
+        let key = IdempotencyKey::new("once").unwrap();
+        let first = store.allocate(&orders, count(5), Some(&key)).await.unwrap();
+        assert_eq!((first.start, first.end), (1, 6));
+        let next = store.allocate(&orders, count(5), None).await.unwrap();
+        assert!(store.give_back(next).await.unwrap());
+        let lease = store.acquire(&main, WorkerChoice::Any, &holder(1), &terms()).await.unwrap();
+        assert_eq!(lease.worker, 0);
+        assert_eq!(store.leases(&main).await.unwrap().len(), 1);
+        assert_eq!(store.history(&main, lease.window.start).await.unwrap().len(), 1);
+        LeaseStore::revoke(store, &main, 3).await.unwrap();
+        store.free(&main, 3).await.unwrap();
+        store.bump(&main).await.unwrap();
+        assert!(store.pinned("orders").await.unwrap().is_none());
+        store.pin("orders", &Format::of("segment")).await.unwrap();
+        store.insert(&TokenRow::new("api_keys", "7km1dzhm", [7; 32], 1)).await.unwrap();
+        GaplessStore::prepare(store).await.unwrap();
+        assert!(store.reservations("orders").await.unwrap().is_empty());
+    }
+    ours.raise(&orders, 900).await.unwrap();
+    assert_eq!(theirs.sequence("orders").await.unwrap().unwrap().next, 6);
+    let ours = SqliteStore::open_existing_named(&path, clock.clone(), patience, prefix("billing_ids_")).await.unwrap();
+    assert_eq!(ours.unwrap().sequence("orders").await.unwrap().unwrap().next, 900);
+    tamper(&path, "UPDATE billing_ids_schema SET version = 9").await;
+    let error = SqliteStore::open_named(&path, clock.clone(), patience, prefix("billing_ids_")).await.unwrap_err();
+    assert!(error.to_string().contains("newer Mintage"), "{error}");
+    open("mintage_two_").await;
 }

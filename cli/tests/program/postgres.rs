@@ -116,6 +116,28 @@ fn with_function(entity: &str, shard: &str) -> Option<(Postgres, Folder)> {
     Some((server, folder))
 }
 
+/// Two installations in one schema: tables and functions of each.
+#[test]
+fn the_printed_names_begin_as_the_config_says() {
+    let Some(server) = Postgres::start() else { return };
+    let url = server.database("ids");
+    server.sql("CREATE ROLE mintage LOGIN");
+    let folders = ["billing_ids_", "mintage_two_"]
+        .map(|prefix| (prefix, folder(&format!("url = \"{url}\"\ntable_prefix = \"{prefix}\""))));
+    for (prefix, folder) in &folders {
+        server.sql_in("ids", &folder.run(&["store", "ddl"]).expect(0).out);
+        folder.run(&["store", "init"]).expect(0).says("was there already");
+        assert_eq!(folder.run(&["new", "orders", "-n", "2"]).expect(0).numbers(), [1, 2]);
+        let printed = folder.run(&["store", "ddl", "--function", "events", "--shard", "700"]).expect(0).out;
+        server.sql_in("ids", &printed);
+        let id = numbers(&server.sql_in("ids", &format!("SELECT {prefix}next_events()")))[0];
+        assert_eq!((id >> 12) & 1023, 700);
+        folder.run(&["new", "events"]).expect(0);
+        folder.run(&["workers", "revoke", "main", "3", "--yes"]).expect(0);
+    }
+    folders[1].1.run(&["store", "bump", "--yes"]).expect(0).says("bumped");
+}
+
 #[test]
 fn a_database_mints_by_itself() {
     let Some((server, folder)) = with_function("events", "700") else { return };

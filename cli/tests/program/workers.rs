@@ -113,6 +113,14 @@ fn the_tables_are_printed() {
     let elsewhere =
         Folder::with("version = 1\n[entities.users]\nscheme = \"uuidv7\"\n[stores.main]\nurl = \"file:ids\"\n");
     elsewhere.run(&["store", "ddl"]).expect(2).says("file stores have no tables");
+    let named = Folder::with(
+        "version = 1\n[entities.orders]\nscheme = \"segment\"\n[stores.main]\nurl = \"sqlite:ids.db\"\ntable_prefix = \"billing_\"\n",
+    );
+    let printed = named.run(&["store", "ddl"]).expect(0).out;
+    assert!(printed.contains("CREATE TABLE billing_pool") && !printed.contains("mintage_"), "{printed}");
+    named.run(&["store", "init"]).expect(0).says("made");
+    assert_eq!(named.run(&["new", "orders"]).expect(0).out, "1\n");
+    assert!(named.run(&["sequences", "list"]).expect(0).out.starts_with("orders  next 2,"));
     folder.run(&["store", "ddl", "--function", "nothing", "--shard", "1"]).expect(2).says("no entity \"nothing\"");
     folder
         .run(&["store", "ddl", "--function", "orders", "--shard", "1"])

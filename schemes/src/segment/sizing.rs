@@ -6,7 +6,7 @@
 
 use std::sync::{
     Arc,
-    atomic::{AtomicU32, Ordering},
+    atomic::{AtomicU32, AtomicU64, Ordering},
 };
 
 use super::RangeSize;
@@ -20,8 +20,8 @@ pub(super) struct Sizing {
     refill_at: f64,
     /// Shared with those who only look.
     len: Arc<AtomicU32>,
-    /// How long a trip takes: the slowest of late, forgotten by half with each faster one.
-    trip_ms: u64,
+    /// How long a trip takes: the slowest of late, forgotten by half with each faster one. Shared likewise.
+    trip_ms: Arc<AtomicU64>,
     /// When the last trip began, and how many numbers had been spent by then.
     last: Option<(u64, u64)>,
 }
@@ -34,7 +34,7 @@ impl Sizing {
         };
         // Without a reserve, or with hardly one, the trip is what everybody waits for: no size helps.
         let refill_at = refill_at.unwrap_or(1.0).max(0.01);
-        Self { size, refill_at, len: Arc::new(AtomicU32::new(len)), trip_ms: 0, last: None }
+        Self { size, refill_at, len: Arc::new(AtomicU32::new(len)), trip_ms: Arc::default(), last: None }
     }
 
     /// How many numbers to ask for now, `spent` being all that were minted so far.
@@ -43,7 +43,7 @@ impl Sizing {
         let RangeSize::Lasting { min, max, target_ms } = self.size else { return len };
         let before = self.last.replace((now_ms, spent));
         let Some((then_ms, then_spent)) = before else { return len };
-        let wanted_ms = target_ms.max((self.trip_ms as f64 * TRIPS_MIN / self.refill_at) as u64);
+        let wanted_ms = target_ms.max((self.trip_ms() as f64 * TRIPS_MIN / self.refill_at) as u64);
         // How long a range lasts is len × elapsed / used: compared without dividing.
         let used = u128::from(spent.saturating_sub(then_spent)) * u128::from(wanted_ms);
         let lasts = u128::from(len) * u128::from(now_ms.saturating_sub(then_ms));
@@ -61,7 +61,11 @@ impl Sizing {
 
     /// A trip took so long.
     pub(super) fn took(&mut self, ms: u64) {
-        self.trip_ms = ms.max(self.trip_ms.midpoint(ms));
+        self.trip_ms.store(ms.max(self.trip_ms().midpoint(ms)), Ordering::Relaxed);
+    }
+
+    fn trip_ms(&self) -> u64 {
+        self.trip_ms.load(Ordering::Relaxed)
     }
 
     /// The rate is not known any more: nothing could be minted while the store was away.
@@ -75,6 +79,10 @@ impl Sizing {
 
     pub(super) fn shared_len(&self) -> Arc<AtomicU32> {
         Arc::clone(&self.len)
+    }
+
+    pub(super) fn shared_trip_ms(&self) -> Arc<AtomicU64> {
+        Arc::clone(&self.trip_ms)
     }
 }
 

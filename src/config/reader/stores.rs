@@ -1,6 +1,11 @@
 //! `[stores.X]` and `[keys.X]`: where the environment may have its say, and where secrets would be tempting.
 
-use mintage_core::plugin::{BackendFactory, Place, Setting, Tls, Value};
+use std::path::PathBuf;
+
+use mintage_core::{
+    TablePrefix,
+    plugin::{BackendFactory, Place, Setting, Tls, Value},
+};
 
 use super::{Block, Reader};
 use crate::config::{
@@ -29,11 +34,15 @@ impl<'c> Reader<'c> {
         self.url_fits(&join(&block.path, "url"), &url);
         let password = self.password(block, &url);
         let tls = self.tls(block, &url);
+        let tables = self.table_prefix(block, &url);
+        let state_dir = self.state_dir(block);
         Some(StoreConfig {
             name: block.name.to_owned(),
             url: url.text.to_owned(),
             password,
             tls,
+            tables,
+            state_dir,
             timeout_ms,
             at: block.at,
         })
@@ -104,7 +113,7 @@ impl<'c> Reader<'c> {
         if let Some(factory) = self.factory(url)
             && !factory.takes_tls()
         {
-            let advice = if factory.takes_password() && factory.url_scheme() != "zookeeper" {
+            let advice = if factory.takes_password() {
                 "are not encrypted in this build: build it with the feature `tls`"
             } else {
                 "have no encrypted connections here: take it out"
@@ -112,6 +121,31 @@ impl<'c> Reader<'c> {
             self.refuse(&path, Some(setting.at), format!("{} stores {advice}", factory.url_scheme()));
         }
         Some(tls)
+    }
+
+    /// `table_prefix = "…"`.
+    fn table_prefix(&mut self, block: &Block<'c>, url: &Url<'c>) -> TablePrefix {
+        let Some((text, at)) = block.text("table_prefix") else { return TablePrefix::default() };
+        let path = join(&block.path, "table_prefix");
+        if let Some(factory) = self.factory(url)
+            && !factory.has_tables()
+        {
+            self.refuse(&path, Some(at), format!("{} stores have no tables: take it out", factory.url_scheme()));
+        }
+        TablePrefix::new(text).unwrap_or_else(|fault| {
+            self.refuse(&path, Some(at), fault);
+            TablePrefix::default()
+        })
+    }
+
+    /// `state_dir = "…"`.
+    fn state_dir(&mut self, block: &Block<'c>) -> Option<PathBuf> {
+        let (text, at) = block.text("state_dir")?;
+        if text.is_empty() {
+            let message = "empty: write the path of a folder, such as \"/var/lib/mintage\"";
+            self.refuse(&join(&block.path, "state_dir"), Some(at), message);
+        }
+        Some(self.config.folder.join(text))
     }
 
     fn factory(&self, url: &Url<'c>) -> Option<&'c dyn BackendFactory> {

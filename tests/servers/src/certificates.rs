@@ -21,14 +21,23 @@ impl Certificates {
     /// # Panics
     /// Where they cannot be made.
     #[track_caller]
-    #[expect(clippy::panic, reason = "the test cannot go on")]
     pub fn make() -> Option<Self> {
+        Self::make_for("IP:127.0.0.1,DNS:localhost")
+    }
+
+    /// As [`make`](Self::make), for a server of these names, such as `DNS:db.example`.
+    ///
+    /// # Panics
+    /// As there.
+    #[track_caller]
+    #[expect(clippy::panic, reason = "the test cannot go on")]
+    pub fn make_for(alternative_names: &str) -> Option<Self> {
         if !require(Program::OpenSsl) {
             return None;
         }
         let made = Self { folder: new_folder() };
         let names = made.path("names");
-        fs::write(&names, "subjectAltName=IP:127.0.0.1,DNS:localhost\nbasicConstraints=CA:FALSE\n")
+        fs::write(&names, format!("subjectAltName={alternative_names}\nbasicConstraints=CA:FALSE\n"))
             .unwrap_or_else(|error| panic!("cannot write {names:?}: {error}"));
         let key = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"];
         let openssl = |args: &[&str]| output_of(Command::new("openssl").args(args).current_dir(made.folder.path()));
@@ -60,6 +69,20 @@ impl Certificates {
     /// The server's key.
     pub fn key(&self) -> PathBuf {
         self.path("server.key")
+    }
+
+    /// The server's certificate and key in one file, as Java wants them.
+    ///
+    /// # Panics
+    /// Where it cannot be written.
+    #[track_caller]
+    #[expect(clippy::panic, reason = "the test cannot go on")]
+    pub fn certificate_with_key(&self) -> PathBuf {
+        let both = self.path("server-and-key.pem");
+        let parts = [self.certificate(), self.key()].map(fs::read_to_string);
+        let written = parts.into_iter().collect::<Result<String, _>>().and_then(|text| fs::write(&both, text));
+        written.unwrap_or_else(|error| panic!("cannot write {both:?}: {error}"));
+        both
     }
 
     fn path(&self, name: &str) -> PathBuf {

@@ -13,6 +13,10 @@ const POSTGRES: &str = "/usr/lib/postgresql";
 /// Debian's package of ZooKeeper has no program of its own: this, and `java`.
 pub(crate) const ZOOKEEPER_JAR: &str = "/usr/share/java/zookeeper.jar";
 
+/// What its encrypted port needs besides: the package depends on these, and its own list of them is not whole.
+pub(crate) const ZOOKEEPER_TLS_JARS: &[&str] =
+    &["/usr/share/java/netty-codec.jar", "/usr/share/java/netty-resolver.jar"];
+
 /// A program that a test may need.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Program {

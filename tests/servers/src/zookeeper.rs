@@ -5,9 +5,9 @@ use std::{fs, io, ops::Deref, sync::OnceLock};
 use tempfile::TempDir;
 
 use crate::{
-    Fault, Program, Proxy, Server,
+    Certificates, Fault, Program, Proxy, Server,
     port::Port,
-    program::ZOOKEEPER_JAR,
+    program::{ZOOKEEPER_JAR, ZOOKEEPER_TLS_JARS},
     require,
     server::{data_in, new_folder, words},
     wire,
@@ -23,6 +23,7 @@ const MEMBERS: usize = 3;
 #[derive(Debug)]
 pub struct ZooKeeper {
     server: Server,
+    secure: Option<Port>,
 }
 
 impl ZooKeeper {
@@ -39,7 +40,34 @@ impl ZooKeeper {
             return None;
         }
         let server = server(new_folder(), Port::free(), settings.iter().map(|&setting| setting.to_owned()));
-        Some(Self { server: server.started() })
+        Some(Self { server: server.started(), secure: None })
+    }
+
+    /// A new one that takes encrypted connections as well, on [`secure_port`](Self::secure_port).
+    #[track_caller]
+    pub fn encrypted(certificates: &Certificates) -> Option<Self> {
+        let port = Port::free();
+        let identity = certificates.certificate_with_key();
+        let settings = [
+            // The usual way to take connections knows no encryption.
+            "serverCnxnFactory=org.apache.zookeeper.server.NettyServerCnxnFactory".to_owned(),
+            format!("secureClientPort={}", port.number()),
+            "secureClientPortAddress=127.0.0.1".to_owned(),
+            "ssl.keyStore.type=PEM".to_owned(),
+            format!("ssl.keyStore.location={}", identity.display()),
+            "ssl.trustStore.type=PEM".to_owned(),
+            format!("ssl.trustStore.location={}", certificates.authority().display()),
+            // Clients prove who they are by `digest`, if at all.
+            "ssl.clientAuth=none".to_owned(),
+        ];
+        let settings: Vec<&str> = settings.iter().map(String::as_str).collect();
+        let started = Self::start_with(&settings)?;
+        Some(Self { secure: Some(port), ..started })
+    }
+
+    /// The port for encrypted connections.
+    pub fn secure_port(&self) -> Option<u16> {
+        self.secure.as_ref().map(Port::number)
     }
 
     /// One for all tests of this program: they must use different paths. Do not kill it.
@@ -74,7 +102,7 @@ impl ZooKeeper {
             }
             let server = server(folder, Port::free(), lines.into_iter());
             server.spawn();
-            Self { server }
+            Self { server, secure: None }
         };
         let members: Vec<Self> = (0..MEMBERS).map(start).collect();
         // Each waits for a majority: so all must be started before any is waited for.
@@ -139,7 +167,8 @@ fn server(folder: TempDir, port: Port, settings: impl Iterator<Item = String>) -
     // A small machine that starts fast: tests ask little of it.
     let mut command = words(["java", "-Xms32m", "-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]);
     // This one serves alone or votes, as its settings say.
-    command.extend(words(["-cp", ZOOKEEPER_JAR, "org.apache.zookeeper.server.quorum.QuorumPeerMain"]));
+    let classes = [&[ZOOKEEPER_JAR], ZOOKEEPER_TLS_JARS].concat().join(":");
+    command.extend(words(["-cp", &classes, "org.apache.zookeeper.server.quorum.QuorumPeerMain"]));
     command.push(config.into());
     Server::new("ZooKeeper", |port| format!("zookeeper://127.0.0.1:{port}"), folder, port, command, serves)
 }

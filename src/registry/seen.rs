@@ -1,0 +1,405 @@
+//! What this machine was given by a store, in a file of its own: an alarm against a store that has gone back in time.
+//!
+//! A store that was restored from a backup gives numbers and windows a second time. A process that lived through it notices by
+//! itself. One that starts afterwards knows nothing, unless its machine has written down what it was given: `state_dir`.
+//!
+//! The file decides nothing else. A machine without one has simply seen nothing, and a file that knows too little raises no alarm.
+//! So it is written after the store has answered and before anybody uses the answer, and lowered before anything is given back.
+
+use std::{
+    collections::BTreeMap,
+    fs::{self, File},
+    io::{self, Write},
+    num::NonZeroU32,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use async_trait::async_trait;
+use mintage_core::{
+    Grant, Holder, IdRange, IdempotencyKey, Lease, LeaseRow, LeaseStore, LeaseTerms, RangeStore, Sequence, SequenceRow,
+    StoreError, StoreErrorKind, TablePrefix, WorkerChoice, WorkerPool,
+    plugin::{Address, Backend, BackendFactory},
+};
+use serde::{Deserialize, Serialize};
+
+/// What this code writes and understands.
+const VERSION: u32 = 1;
+
+/// How often an allocation is asked for again that only another process of this machine was in the way of.
+const TRIES_MAX: u32 = 3;
+
+/// Opens a store and remembers what it gives.
+#[derive(Debug)]
+pub(super) struct Remembering {
+    inner: Arc<dyn BackendFactory>,
+    memory: Arc<Memory>,
+}
+
+/// The file.
+#[derive(Debug)]
+struct Memory {
+    path: PathBuf,
+}
+
+/// What is in it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Seen {
+    version: u32,
+    /// One past the largest number given, by sequence.
+    sequences: BTreeMap<String, u64>,
+    /// The last claim of each worker id, by pool and region.
+    workers: BTreeMap<String, BTreeMap<String, BTreeMap<u32, Claim>>>,
+}
+
+/// A claim, without the secret that renews it.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Claim {
+    inc: u64,
+    epoch: u64,
+    start_ms: u64,
+    end_ms: u64,
+}
+
+impl Claim {
+    fn of(lease: &Lease) -> Self {
+        let (inc, epoch) = (lease.fence.inc, lease.fence.epoch);
+        Self { inc, epoch, start_ms: lease.window.start, end_ms: lease.window.end }
+    }
+
+    /// Whether it is the same claim, whatever has been added to its window or taken from it.
+    fn is(&self, other: &Self) -> bool {
+        (self.inc, self.epoch, self.start_ms) == (other.inc, other.epoch, other.start_ms)
+    }
+}
+
+impl Remembering {
+    /// `inner`, whose store is called `store` in the config, with a file in `folder`.
+    pub(super) fn new(inner: Arc<dyn BackendFactory>, folder: &Path, store: &str) -> Self {
+        Self { inner, memory: Arc::new(Memory { path: folder.join(format!("{store}.seen")) }) }
+    }
+}
+
+#[async_trait]
+impl BackendFactory for Remembering {
+    fn url_scheme(&self) -> &'static str {
+        self.inner.url_scheme()
+    }
+
+    fn promise(&self) -> &'static str {
+        self.inner.promise()
+    }
+
+    fn check(&self, url: &str) -> Result<(), String> {
+        self.inner.check(url)
+    }
+
+    fn local(&self) -> bool {
+        self.inner.local()
+    }
+
+    fn exists(&self, address: &Address) -> bool {
+        self.inner.exists(address)
+    }
+
+    /// Readers are given nothing, so there is nothing to remember.
+    async fn open_existing(&self, address: &Address) -> Result<Option<Backend>, StoreError> {
+        self.inner.open_existing(address).await
+    }
+
+    async fn init(&self, address: &Address) -> Result<bool, StoreError> {
+        self.inner.init(address).await
+    }
+
+    fn ddl(&self, tables: &TablePrefix) -> Option<String> {
+        self.inner.ddl(tables)
+    }
+
+    fn grants(&self, tables: &TablePrefix) -> Option<String> {
+        self.inner.grants(tables)
+    }
+
+    fn has_tables(&self) -> bool {
+        self.inner.has_tables()
+    }
+
+    fn takes_password(&self) -> bool {
+        self.inner.takes_password()
+    }
+
+    fn takes_tls(&self) -> bool {
+        self.inner.takes_tls()
+    }
+
+    fn keeps_gapless(&self) -> bool {
+        self.inner.keeps_gapless()
+    }
+
+    async fn open(&self, address: &Address) -> Result<Backend, StoreError> {
+        // Whatever is wrong with the file is told before anything is claimed.
+        self.memory.with(|_| ()).await?;
+        let mut backend = self.inner.open(address).await?;
+        let memory = || Arc::clone(&self.memory);
+        backend.ranges = backend.ranges.map(|inner| Arc::new(Ranges { inner, memory: memory() }) as _);
+        backend.leases = backend.leases.map(|inner| Arc::new(Leases { inner, memory: memory() }) as _);
+        Ok(backend)
+    }
+}
+
+/// Ranges that are remembered.
+#[derive(Debug)]
+struct Ranges {
+    inner: Arc<dyn RangeStore>,
+    memory: Arc<Memory>,
+}
+
+#[async_trait]
+impl RangeStore for Ranges {
+    async fn create(&self, sequence: &Sequence) -> Result<(), StoreError> {
+        self.inner.create(sequence).await
+    }
+
+    /// The store itself says `RolledBack` where it stands below what this machine was given.
+    async fn allocate(
+        &self,
+        sequence: &Sequence,
+        len: NonZeroU32,
+        key: Option<&IdempotencyKey>,
+    ) -> Result<IdRange, StoreError> {
+        let mut tries = 0;
+        loop {
+            let mut known = sequence.clone();
+            let name = known.name.clone();
+            let given = self.memory.with(move |seen| seen.sequences.get(&name).copied().unwrap_or_default()).await?;
+            known.floor = known.floor.max(given);
+            match self.inner.allocate(&known, len, key).await {
+                Ok(range) => {
+                    let (name, end) = (known.name, range.end);
+                    let note = move |seen: &mut Seen| {
+                        let given = seen.sequences.entry(name).or_default();
+                        *given = end.max(*given);
+                    };
+                    return self.memory.with(note).await.map(|()| range);
+                }
+                // Another process of this machine may have given a range back between the look and the question.
+                Err(error) if error.kind() == StoreErrorKind::RolledBack && tries < TRIES_MAX => {
+                    tries += 1;
+                    let name = known.name.clone();
+                    let now = self.memory.with(move |seen| seen.sequences.get(&name).copied().unwrap_or_default());
+                    if now.await? >= given {
+                        return Err(self.memory.explain(error));
+                    }
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    async fn give_back(&self, tail: IdRange) -> Result<bool, StoreError> {
+        let (name, start, end) = (tail.sequence.clone(), tail.start, tail.end);
+        let lower = move |seen: &mut Seen| {
+            if let Some(given) = seen.sequences.get_mut(&name).filter(|given| **given == end) {
+                *given = start;
+            }
+        };
+        self.memory.with(lower).await?;
+        self.inner.give_back(tail).await
+    }
+
+    async fn raise(&self, sequence: &Sequence, floor: u64) -> Result<(), StoreError> {
+        self.inner.raise(sequence, floor).await
+    }
+
+    async fn sequence(&self, name: &str) -> Result<Option<SequenceRow>, StoreError> {
+        self.inner.sequence(name).await
+    }
+
+    async fn sequences(&self) -> Result<Vec<SequenceRow>, StoreError> {
+        self.inner.sequences().await
+    }
+}
+
+/// Leases that are remembered.
+#[derive(Debug)]
+struct Leases {
+    inner: Arc<dyn LeaseStore>,
+    memory: Arc<Memory>,
+}
+
+impl Leases {
+    /// Notes a claim, unless its window overlaps that of another claim of the worker id which this machine was given.
+    async fn note(&self, lease: Lease) -> Result<Lease, StoreError> {
+        let claim = Claim::of(&lease);
+        let (pool, region, worker) = (lease.pool.clone(), lease.region.clone(), lease.worker);
+        let note = move |seen: &mut Seen| {
+            let workers = seen.workers.entry(pool).or_default().entry(region).or_default();
+            let known = workers.entry(worker).or_insert(claim);
+            if !claim.is(known) && claim.start_ms < known.end_ms && known.start_ms < claim.end_ms {
+                return Some(known.end_ms);
+            }
+            // The later one: processes of one machine may come here out of order.
+            if claim.end_ms > known.end_ms {
+                *known = claim;
+            }
+            None
+        };
+        let Some(end_ms) = self.memory.with(note).await? else { return Ok(lease) };
+        Err(self.memory.explain(StoreError::new(
+            StoreErrorKind::RolledBack,
+            format!(
+                "worker id {} of pool {} was granted to the Unix millisecond {end_ms}, and now again from {}: the store was emptied or \
+                 restored. Run `mintage store bump`, or start again once that time has passed",
+                lease.worker, lease.pool, lease.window.start
+            ),
+        )))
+    }
+}
+
+#[async_trait]
+impl LeaseStore for Leases {
+    async fn acquire(
+        &self,
+        pool: &WorkerPool,
+        which: WorkerChoice,
+        holder: &Holder,
+        terms: &LeaseTerms,
+    ) -> Result<Lease, StoreError> {
+        self.note(self.inner.acquire(pool, which, holder, terms).await?).await
+    }
+
+    async fn renew(&self, lease: &Lease, holder: &Holder, terms: &LeaseTerms) -> Result<Lease, StoreError> {
+        let longer = self.inner.renew(lease, holder, terms).await?;
+        let claim = Claim::of(&longer);
+        self.memory.with(change_claim(&longer, move |known| known.end_ms = claim.end_ms.max(known.end_ms))).await?;
+        Ok(longer)
+    }
+
+    async fn release(&self, lease: Lease, first_unused_ms: u64, terms: &LeaseTerms) -> Result<(), StoreError> {
+        let lower = move |known: &mut Claim| known.end_ms = known.end_ms.min(first_unused_ms.max(known.start_ms));
+        self.memory.with(change_claim(&lease, lower)).await?;
+        self.inner.release(lease, first_unused_ms, terms).await
+    }
+
+    async fn revoke(&self, pool: &WorkerPool, worker: u32) -> Result<(), StoreError> {
+        self.inner.revoke(pool, worker).await
+    }
+
+    async fn free(&self, pool: &WorkerPool, worker: u32) -> Result<(), StoreError> {
+        self.inner.free(pool, worker).await
+    }
+
+    async fn bump(&self, pool: &WorkerPool) -> Result<(), StoreError> {
+        self.inner.bump(pool).await
+    }
+
+    async fn leases(&self, pool: &WorkerPool) -> Result<Vec<LeaseRow>, StoreError> {
+        self.inner.leases(pool).await
+    }
+
+    async fn history(&self, pool: &WorkerPool, at_ms: u64) -> Result<Vec<Grant>, StoreError> {
+        self.inner.history(pool, at_ms).await
+    }
+}
+
+impl Memory {
+    /// Looks at what was seen, or changes it: one process of the machine at a time. What has changed is on disk before it returns.
+    async fn with<T: Send + 'static>(
+        &self,
+        look: impl FnOnce(&mut Seen) -> T + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let path = self.path.clone();
+        let done = tokio::task::spawn_blocking(move || {
+            let _locked = locked(&path).map_err(|error| unusable(&path, error))?;
+            let before = read(&path)?;
+            let mut seen = before.clone();
+            let answer = look(&mut seen);
+            if seen != before {
+                write(&path, &seen).map_err(|error| unusable(&path, error))?;
+            }
+            Ok(answer)
+        });
+        // It does not panic, so it was cut off together with its runtime.
+        done.await.unwrap_or_else(|error| Err(unusable(&self.path, io::Error::other(error))))
+    }
+
+    /// Says where the alarm comes from.
+    fn explain(&self, error: StoreError) -> StoreError {
+        let message = format!("{error}. This machine was given more before: {}", self.path.display());
+        StoreError::new(error.kind(), message)
+    }
+}
+
+/// Changes what is noted of a claim; nothing where a later claim of the worker id is noted.
+fn change_claim<F: FnOnce(&mut Claim)>(lease: &Lease, change: F) -> impl FnOnce(&mut Seen) + use<F> {
+    let claim = Claim::of(lease);
+    let (pool, region, worker) = (lease.pool.clone(), lease.region.clone(), lease.worker);
+    move |seen| {
+        let workers = seen.workers.get_mut(&pool).and_then(|regions| regions.get_mut(&region));
+        if let Some(known) = workers.and_then(|workers| workers.get_mut(&worker)).filter(|known| known.is(&claim)) {
+            change(known);
+        }
+    }
+}
+
+/// A lock that goes with the value, and with the process.
+fn locked(path: &Path) -> io::Result<File> {
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder)?;
+    }
+    let file = File::options().create(true).truncate(false).write(true).open(path.with_extension("seen.lock"))?;
+    file.lock()?;
+    Ok(file)
+}
+
+fn read(path: &Path) -> Result<Seen, StoreError> {
+    let text = match fs::read(path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            return Ok(Seen { version: VERSION, ..Seen::default() });
+        }
+        Err(error) => return Err(unusable(path, error)),
+    };
+    let seen: Seen = serde_json::from_slice(&text).map_err(|error| {
+        StoreError::new(
+            StoreErrorKind::Corrupt,
+            format!(
+                "{}: what this machine was given cannot be read. If the store was neither restored nor emptied, delete the file: this \
+                 machine then begins to remember anew",
+                path.display()
+            ),
+        )
+        .caused_by(error)
+    })?;
+    if seen.version != VERSION {
+        let message = format!(
+            "{}: written by another version of Mintage ({}): use that one here too",
+            path.display(),
+            seen.version
+        );
+        return Err(StoreError::new(StoreErrorKind::Refused, message));
+    }
+    Ok(seen)
+}
+
+/// In one step, and on disk: a crash leaves the old or the new.
+fn write(path: &Path, seen: &Seen) -> io::Result<()> {
+    let fresh = path.with_extension("seen.new");
+    let mut file = File::create(&fresh)?;
+    file.write_all(&serde_json::to_vec(seen)?)?;
+    file.sync_all()?;
+    fs::rename(&fresh, path)?;
+    match path.parent() {
+        Some(folder) if cfg!(unix) => File::open(folder)?.sync_all(),
+        _ => Ok(()),
+    }
+}
+
+fn unusable(path: &Path, error: io::Error) -> StoreError {
+    let message = format!(
+        "{}: what this machine is given cannot be written down: check state_dir, the rights on it and the disk",
+        path.display()
+    );
+    StoreError::new(StoreErrorKind::Unavailable, message).caused_by(error)
+}

@@ -1,0 +1,181 @@
+//! `state_dir`: a machine that remembers what a store gave it, against stores that were restored, emptied or exchanged.
+
+use std::{fs, path::Path};
+
+use mintage::{BuildError, Registry};
+use mintage_core::{Clock, ManualClock, StoreErrorKind};
+
+use crate::{NOW_MS, config_in};
+
+const CONFIG: &str = r#"
+version = 1
+[entities.orders]
+scheme = "segment"
+range = 100
+[entities.events]
+scheme = "snowflake"
+epoch = "2026-01-01T00:00:00Z"
+layout = { time = 41, worker = 10, sequence = 12 }
+worker = { pool = "main" }
+[workers.main]
+lease = { quarantine = "0s" }
+[stores.main]
+url = "sqlite:ids.db"
+"#;
+
+const REMEMBERED: &str = "state_dir = \"state\"\n";
+
+async fn build(folder: &Path, more: &str, clock: &ManualClock) -> Result<Registry, BuildError> {
+    let config = config_in(folder, &format!("{CONFIG}{more}"));
+    Registry::builder().builtins().clock(clock.clone()).build(config).await
+}
+
+async fn only(entity: &str, folder: &Path, more: &str, clock: &ManualClock) -> Result<Registry, BuildError> {
+    let config = config_in(folder, &format!("{CONFIG}{more}"));
+    Registry::builder().builtins().clock(clock.clone()).only([entity]).build(config).await
+}
+
+async fn mint(registry: &Registry, entity: &str, count: usize) -> Vec<u64> {
+    let ids = registry.any_minter(entity).unwrap().mint_many(count).await.unwrap();
+    ids.into_iter().map(|id| if let mintage::core::AnyId::Int(id) = id { id } else { panic!("{id:?}") }).collect()
+}
+
+/// The words and the kind of what stood in the way.
+fn told(built: Result<Registry, BuildError>) -> String {
+    let mut text = String::new();
+    let error = built.err().expect("it should not have started");
+    let mut next: Option<&dyn std::error::Error> = Some(&error);
+    while let Some(error) = next {
+        text.push_str(&format!("{error}: "));
+        if let Some(store) = error.downcast_ref::<mintage::core::StoreError>() {
+            text.push_str(&format!("[{:?}]", store.kind()));
+        }
+        next = error.source();
+    }
+    text
+}
+
+/// Takes the place of the database with a copy of before.
+fn restore(folder: &Path, copy: &str) {
+    for suffix in ["-wal", "-shm"] {
+        let _ = fs::remove_file(folder.join(format!("ids.db{suffix}")));
+    }
+    fs::copy(folder.join(copy), folder.join("ids.db")).unwrap();
+}
+
+#[tokio::test]
+async fn a_restored_store_gives_no_number_twice() {
+    let (folder, clock) = (tempfile::tempdir().unwrap(), ManualClock::at(NOW_MS));
+    let folder = folder.path();
+    for (more, repeats) in [("", true), (REMEMBERED, false)] {
+        let _ = fs::remove_file(folder.join("ids.db"));
+        let registry = only("orders", folder, more, &clock).await.unwrap();
+        mint(&registry, "orders", 10).await;
+        registry.close().await.unwrap();
+        fs::copy(folder.join("ids.db"), folder.join("backup.db")).unwrap();
+        let registry = only("orders", folder, more, &clock).await.unwrap();
+        let before = mint(&registry, "orders", 500).await;
+        registry.close().await.unwrap();
+        restore(folder, "backup.db");
+        let again = only("orders", folder, more, &clock).await;
+        if repeats {
+            let again = mint(&again.unwrap(), "orders", 10).await;
+            assert!(again.iter().all(|id| before.contains(id)), "the case is none: {again:?}");
+            continue;
+        }
+        let told = told(again);
+        assert!(told.contains("[RolledBack]") && told.contains("main.seen") && told.contains("Raise"), "{told}");
+        // Nothing was cut by asking, and the file stays as it was.
+        assert!(self::told(only("orders", folder, more, &clock).await).contains("stands at 11"));
+        // As the document says: above every number in use.
+        let config = config_in(folder, &format!("{CONFIG}{more}"));
+        let builder = Registry::builder().builtins().clock(clock.clone());
+        let mut sequences = builder.sequences(&config).await.unwrap();
+        let state = sequences.find("orders", None).await.unwrap();
+        sequences.raise(&state, 1_000).await.unwrap();
+        let registry = only("orders", folder, more, &clock).await.unwrap();
+        assert_eq!(mint(&registry, "orders", 3).await, [1_000, 1_001, 1_002]);
+        registry.close().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_restored_store_grants_no_window_twice() {
+    let (folder, clock) = (tempfile::tempdir().unwrap(), ManualClock::at(NOW_MS));
+    let folder = folder.path();
+    let registry = only("events", folder, REMEMBERED, &clock).await.unwrap();
+    registry.close().await.unwrap();
+    fs::copy(folder.join("ids.db"), folder.join("backup.db")).unwrap();
+    clock.advance(100);
+    let registry = only("events", folder, REMEMBERED, &clock).await.unwrap();
+    mint(&registry, "events", 10).await;
+    // Killed: it gives nothing back.
+    std::mem::forget(registry);
+    restore(folder, "backup.db");
+    clock.advance(100);
+    let told = told(only("events", folder, REMEMBERED, &clock).await);
+    // Without the file nobody would notice that the first holder may still mint.
+    restore(folder, "backup.db");
+    assert_eq!(only("events", folder, "", &clock).await.unwrap().leases()[0].worker, 0);
+    restore(folder, "backup.db");
+    assert!(told.contains("[RolledBack]") && told.contains("worker id 0") && told.contains("store bump"), "{told}");
+    // Windows are times, so it is over by itself.
+    clock.advance(61_000);
+    let registry = only("events", folder, REMEMBERED, &clock).await.unwrap();
+    mint(&registry, "events", 10).await;
+    registry.close().await.unwrap();
+}
+
+/// Several processes, ranges that are given back, worker ids that change hands: no false alarm.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn an_honest_store_raises_no_alarm() {
+    let (folder, clock) = (tempfile::tempdir().unwrap(), ManualClock::at(NOW_MS));
+    let path = folder.path().to_owned();
+    build(&path, REMEMBERED, &clock).await.unwrap().close().await.unwrap();
+    let processes = (0..4).map(|nth: usize| {
+        let (path, clock) = (path.clone(), clock.clone());
+        tokio::spawn(async move {
+            let mut minted = Vec::new();
+            for round in 0..12 {
+                clock.advance(7);
+                let registry = build(&path, REMEMBERED, &clock).await.unwrap();
+                minted.extend(mint(&registry, "orders", 1 + (nth * 53 + round * 37) % 250).await);
+                mint(&registry, "events", 5).await;
+                registry.close().await.unwrap();
+            }
+            minted
+        })
+    });
+    let mut all = Vec::new();
+    for process in processes.collect::<Vec<_>>() {
+        all.extend(process.await.unwrap());
+    }
+    let count = all.len();
+    all.sort_unstable();
+    all.dedup();
+    assert_eq!(all.len(), count);
+    let kept = fs::read_to_string(path.join("state/main.seen")).unwrap();
+    assert!(kept.contains("\"orders\":") && kept.contains("\"main\":"), "{kept}");
+}
+
+#[tokio::test]
+async fn a_file_that_cannot_be_used_is_told_before_anything_is_claimed() {
+    let (folder, clock) = (tempfile::tempdir().unwrap(), ManualClock::at(NOW_MS));
+    let folder = folder.path();
+    fs::create_dir(folder.join("state")).unwrap();
+    for (text, kind, words) in [
+        ("{", StoreErrorKind::Corrupt, "delete the file"),
+        ("{\"version\":1,\"sequences\":{\"orders\":-1},\"workers\":{}}", StoreErrorKind::Corrupt, "delete the file"),
+        ("{\"version\":2,\"sequences\":{},\"workers\":{}}", StoreErrorKind::Refused, "another version"),
+    ] {
+        fs::write(folder.join("state/main.seen"), text).unwrap();
+        let told = told(build(folder, REMEMBERED, &clock).await);
+        assert!(told.contains(words) && told.contains(&format!("[{kind:?}]")) && told.contains("main.seen"), "{told}");
+        assert!(!folder.join("ids.db").exists(), "{told}");
+    }
+    fs::remove_dir_all(folder.join("state")).unwrap();
+    fs::write(folder.join("state"), "a file in its place").unwrap();
+    let told = told(build(folder, REMEMBERED, &clock).await);
+    assert!(told.contains("check state_dir") && told.contains("[Unavailable]"), "{told}");
+    assert_eq!(clock.unix_ms(), NOW_MS);
+}
