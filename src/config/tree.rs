@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_that_do_not_fit_are_told_and_left_out() {
+    fn numbers_that_do_not_fit_are_told_and_stood_in_for() {
         let (table, unreadable) =
             read("a = 9223372036854775807\nb = 9223372036854775808\nc = [1, -9223372036854775809]\nd = 0x\ne = 0xFF")
                 .unwrap();
@@ -192,8 +192,8 @@ mod tests {
             ]
         );
         let names: Vec<&str> = table.iter().map(|(name, _)| name.as_str()).collect();
-        assert_eq!(names, ["a", "c", "e"]);
-        assert_eq!(table[2].1.value, Value::Integer(255));
+        assert_eq!(names, ["a", "b", "c", "e"]);
+        assert_eq!((&table[1].1.value, &table[3].1.value), (&Value::Integer(i64::MAX), &Value::Integer(255)));
     }
 
     #[test]
