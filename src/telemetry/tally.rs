@@ -60,16 +60,16 @@ struct Counted<B: IdBits> {
 pub(crate) fn counted(entity: &str, scheme: AnyScheme, clock: &Arc<dyn Clock>) -> (AnyScheme, Arc<Tally>) {
     let tally = Arc::new(Tally::default());
     let scheme = match scheme {
-        AnyScheme::Int(inner) => AnyScheme::Int(Counted::new(entity, inner, &tally, clock)),
-        AnyScheme::Wide(inner) => AnyScheme::Wide(Counted::new(entity, inner, &tally, clock)),
-        AnyScheme::Long(inner) => AnyScheme::Long(Counted::new(entity, inner, &tally, clock)),
+        AnyScheme::Int(inner) => AnyScheme::Int(Counted::around(entity, inner, &tally, clock)),
+        AnyScheme::Wide(inner) => AnyScheme::Wide(Counted::around(entity, inner, &tally, clock)),
+        AnyScheme::Long(inner) => AnyScheme::Long(Counted::around(entity, inner, &tally, clock)),
         other => other,
     };
     (scheme, tally)
 }
 
 impl<B: IdBits> Counted<B> {
-    fn new(
+    fn around(
         entity: &str,
         inner: Arc<dyn IdScheme<Bits = B>>,
         tally: &Arc<Tally>,

@@ -3,7 +3,7 @@
 use std::{fs, path::Path};
 
 use mintage::{BuildError, Registry};
-use mintage_core::{Clock, ManualClock, StoreErrorKind};
+use mintage_core::{Clock, IdBits, ManualClock, StoreError, StoreErrorKind};
 
 use crate::{NOW_MS, config_in};
 
@@ -37,17 +37,17 @@ async fn only(entity: &str, folder: &Path, more: &str, clock: &ManualClock) -> R
 
 async fn mint(registry: &Registry, entity: &str, count: usize) -> Vec<u64> {
     let ids = registry.any_minter(entity).unwrap().mint_many(count).await.unwrap();
-    ids.into_iter().map(|id| if let mintage::core::AnyId::Int(id) = id { id } else { panic!("{id:?}") }).collect()
+    ids.into_iter().map(|id| u64::from_any(id).unwrap()).collect()
 }
 
 /// The words and the kind of what stood in the way.
 fn told(built: Result<Registry, BuildError>) -> String {
     let mut text = String::new();
-    let error = built.err().expect("it should not have started");
+    let error = built.unwrap_err();
     let mut next: Option<&dyn std::error::Error> = Some(&error);
     while let Some(error) = next {
         text.push_str(&format!("{error}: "));
-        if let Some(store) = error.downcast_ref::<mintage::core::StoreError>() {
+        if let Some(store) = error.downcast_ref::<StoreError>() {
             text.push_str(&format!("[{:?}]", store.kind()));
         }
         next = error.source();
