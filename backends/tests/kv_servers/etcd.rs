@@ -63,6 +63,30 @@ async fn clocks_of_processes() {
     assert_windows_disjoint(&leases);
 }
 
+/// A bump goes by the clock of the machine it is made on. One that is behind what the store has seen is refused.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_late_clock_bumps_nothing() {
+    const TEN_MINUTES_MS: u64 = 600_000;
+    let Some(server) = Etcd::start() else { return };
+    let now_ms = SystemClock.unix_ms();
+    let at =
+        async |clock_ms: u64| open_within(server.url(), Arc::new(ManualClock::at(clock_ms)), TIMEOUT_MS).await.unwrap();
+    let pool = pool("bumped", 8);
+    let before = claim(&at(now_ms).await, &pool, 1).await.unwrap();
+    let late = at(now_ms - TEN_MINUTES_MS).await.leases.unwrap();
+    assert!(!late.has_clock());
+    let told = late.bump(&pool).await.unwrap_err();
+    assert_eq!(told.kind(), StoreErrorKind::Refused);
+    assert!(told.to_string().contains("600000 ms later: set the clock"), "{told}");
+    // As far behind as a successor of the store may be.
+    let store = at(now_ms - pool.limits.guard_ms).await;
+    store.leases.as_ref().unwrap().bump(&pool).await.unwrap();
+    let after = claim(&at(now_ms + TEN_MINUTES_MS).await, &pool, 2).await.unwrap();
+    let early = claim(&at(now_ms + 1).await, &pool, 3).await;
+    assert_eq!(after.fence.inc, before.fence.inc + 1);
+    assert!(early.is_err(), "above all that can have been granted, which is not yet");
+}
+
 /// Everything is deleted under a process that uses it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn emptied() {
