@@ -142,8 +142,9 @@ struct Spent {
 struct Granted {
     worker: u32,
     start_ms: u64,
-    /// 0 where they were halted.
     end_ms: u64,
+    /// They were told to stop, and nothing has been granted since.
+    halted: bool,
     /// When the request behind it was sent, on the clock that counts suspend.
     sent_boot_ms: u64,
     /// The wall time at which the schemes were told to stop.
@@ -259,11 +260,11 @@ impl Shared {
     /// Whether the schemes have a window just now, and may stamp in it.
     fn in_window(&self) -> bool {
         let state = self.state();
-        let Granted { start_ms, end_ms, sent_boot_ms, .. } = state.granted;
+        let Granted { start_ms, end_ms, halted, sent_boot_ms, .. } = state.granted;
         let plan = self.plan(state.on_reserve);
         let now_ms = plan.clock.unix_ms();
         let begun = start_ms <= now_ms.saturating_add(plan.terms.max_ahead_ms);
-        begun && now_ms < end_ms.min(plan.stop_wall_ms(sent_boot_ms))
+        begun && !halted && now_ms < end_ms.min(plan.stop_wall_ms(sent_boot_ms))
     }
 
     /// One attempt to get more time, or any.
@@ -409,7 +410,7 @@ impl Shared {
     /// The lock is held from the first scheme's halt until the lease is taken.
     fn spent(&self, state: &mut State) -> Option<Spent> {
         let first_unused_ms = self.leased.iter().filter_map(|scheme| scheme.halt()).max();
-        state.granted.end_ms = 0;
+        state.granted.halted = true;
         let (lease, on_reserve) = (state.lease.take()?, state.on_reserve);
         let first_unused_ms = first_unused_ms.unwrap_or(lease.window.start);
         Some(Spent { lease, on_reserve, first_unused_ms })
@@ -444,7 +445,7 @@ impl Shared {
     /// Tells every scheme how far it may go by now.
     fn extend(&self, granted: Granted) {
         let mut state = self.state();
-        if state.ended || state.granted.end_ms == 0 {
+        if state.granted.halted {
             return;
         }
         for scheme in &self.leased {

@@ -442,26 +442,6 @@ fn a_scheme_that_refuses_in_silence_is_told_on() {
     assert_eq!(told, "m:6:11 entities.a: the scheme mute cannot use these settings and does not say why");
 }
 
-/// A setting that would do nothing is told, not passed over.
-#[test]
-fn limits_of_the_clock_on_a_store_of_one_machine_are_told_to_be_idle() {
-    let pool = |clock: &str, url: &str| {
-        format!(
-            "version = 1\n[entities.a]\nscheme = \"snowflake\"\nepoch = \"2026-01-01T00:00:00Z\"\n\
-             layout = {{ time = 41, worker = 10, sequence = 12 }}\nworker = {{ pool = \"main\" }}\n\
-             [workers.main]\n{clock}\n[stores.main]\nurl = \"{url}\"\n"
-        )
-    };
-    let told = |clock: &str, url: &str| check(&pool(clock, url)).unwrap().warnings.to_string();
-    let clock = "clock = { release = \"1s\" }";
-    for url in ["sqlite:ids.db", "file:ids", "memory:"] {
-        let told = told(clock, url);
-        assert!(told.contains("workers.main.clock: has no effect: store main is of this machine"), "{told}");
-    }
-    assert_eq!(told("", "sqlite:ids.db"), "");
-    assert_eq!(told(clock, "etcd://127.0.0.1:1"), "");
-}
-
 #[test]
 fn warnings_come_with_refusals_but_are_not_among_them() {
     let text = with_uuids(

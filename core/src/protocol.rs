@@ -464,7 +464,8 @@ pub fn lost_pool(pool: &WorkerPool) -> StoreError {
 fn clocks_apart(pool: &WorkerPool, holder: &Holder, start: u64, now_ms: u64) -> StoreError {
     refused(format!(
         "pool {}: the store's clock shows {now_ms} ms since 1970 and this machine's {}, {} ms less: the window would begin at \
-         {start}, and nothing could be minted before. Nothing was claimed: set the clock that is wrong",
+         {start}, and nothing could be minted before. Nothing was claimed: set the clock that is wrong (that of a store which has \
+         none, such as etcd, is that of most holders: see `mintage workers`)",
         pool.name,
         holder.clock_ms,
         now_ms.saturating_sub(holder.clock_ms)

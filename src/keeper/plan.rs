@@ -239,6 +239,7 @@ impl KeeperPlan {
             worker: lease.worker,
             start_ms: lease.window.start,
             end_ms: lease.window.end.min(cut_over_ms.unwrap_or(u64::MAX)),
+            halted: false,
             sent_boot_ms: *sent_boot_ms,
             stop_wall_ms: self.stop_wall_ms(*sent_boot_ms),
         }

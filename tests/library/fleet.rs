@@ -493,6 +493,23 @@ async fn holders_that_are_gone_keep_nobody_from_starting() {
     events(&trio.running[0]).mint().unwrap();
 }
 
+/// A setting that would do nothing is told, not passed over.
+#[test]
+fn limits_of_the_clock_on_a_store_of_one_machine_are_told_to_be_idle() {
+    let told = |clock: &str, url: &str| {
+        let config = config_in(Path::new("."), &config(url, "", clock));
+        builder(&ManualClock::at(NOW_MS)).check(&config).unwrap().warnings.to_string()
+    };
+    let clock = "clock = { release = \"1s\" }";
+    for url in ["sqlite:ids.db", "file:ids", "memory:"] {
+        let told = told(clock, url);
+        assert!(told.contains("workers.main.clock: has no effect: store main is of this machine"), "{told}");
+        assert!(told.contains("mintage.toml:9:"), "{told}");
+    }
+    assert_eq!(told("", "sqlite:ids.db"), "");
+    assert_eq!(told(clock, &Faulty::without_clock().url()), "");
+}
+
 // ---- the reserve ----
 
 const WITH_RESERVE: &str = r#"
