@@ -1,6 +1,9 @@
 //! The keeper: one owned task per lease that renews it, stops minting by moving its bound, claims anew after a loss, and
 //! releases on close.
 //!
+//! **When may a lease be given back?** When nobody can mint by it any more, and with what was used of it. Ending and granting
+//! are therefore one step each, under one lock: no grant comes between what the schemes say and the lease they say it of.
+//!
 //! **What happens when the store is down?** The holder mints on to the end of its window and the keeper keeps asking. When the
 //! window is over, `mint` says `LeaseLapsed`. When the store is back, the renewal succeeds if nobody took the id meanwhile;
 //! otherwise it is fenced, and the keeper claims another: the old window is used up to its end or to the new claim,
@@ -15,7 +18,7 @@ use std::{
     time::Duration,
 };
 
-use mintage_core::{Lease, Leased, StoreError, StoreErrorKind};
+use mintage_core::{Lease, Leased, MintError, StoreError, StoreErrorKind};
 use mintage_schemes::fork::Birth;
 use tokio::{sync::Notify, task::JoinHandle};
 
@@ -81,8 +84,8 @@ pub struct LeaseHealth {
     pub worker: u32,
     /// End of the window granted so far, Unix ms.
     pub window_end_ms: u64,
-    /// Whether minting is possible by this lease just now: also after another holder has taken the worker id, to the end of
-    /// the window.
+    /// Whether minting is possible by this lease just now, as every scheme of the pool says: also after another holder has taken
+    /// the worker id, to the end of the window; and not while the clock is behind what was stamped.
     pub live: bool,
     /// Why the last renewal or claim failed, if it did.
     pub trouble: Option<String>,
@@ -118,13 +121,30 @@ struct State {
     comparison: Comparison,
     seen: Sight,
     next_home_boot_ms: u64,
+    /// The wall clock was set back by too much: the worker id is given up as soon as the store can be told.
+    giving_up: bool,
+    /// The keeper has ended: nothing is granted any more.
+    ended: bool,
+    /// What it ended with, until that is given back.
+    spent: Option<Spent>,
+}
+
+/// A lease that nobody mints by any more.
+#[derive(Debug)]
+struct Spent {
+    lease: Lease,
+    on_reserve: bool,
+    first_unused_ms: u64,
 }
 
 /// What the schemes may use: theirs to its end, whoever holds the worker id by then.
 #[derive(Clone, Copy, Debug)]
 struct Granted {
     worker: u32,
+    start_ms: u64,
     end_ms: u64,
+    /// They were told to stop, and nothing has been granted since.
+    halted: bool,
     /// When the request behind it was sent, on the clock that counts suspend.
     sent_boot_ms: u64,
     /// The wall time at which the schemes were told to stop.
@@ -150,6 +170,9 @@ impl Keeper {
             comparison,
             seen: Sight::of(&*plan.clock),
             next_home_boot_ms: plan.clock.boot_ms().saturating_add(HOME_PAUSE_MS),
+            giving_up: false,
+            ended: false,
+            spent: None,
         });
         let birth = Birth::here();
         let shared = Arc::new(Shared { posts, leased, birth, stop: Notify::new(), state });
@@ -180,12 +203,9 @@ impl Keeper {
                 task.abort();
             }
         }
-        // First nobody can mint any more; only then is it known what was used.
-        let first_unused_ms = self.shared.halt();
-        for scheme in &self.shared.leased {
-            scheme.shut();
-        }
-        match self.shared.give_back(first_unused_ms).await {
+        // A poll of the task may still be running elsewhere: whatever it is granted comes too late from here on.
+        let Some(spent) = self.shared.end() else { return Ok(()) };
+        match self.shared.give_back(spent).await {
             // Somebody else holds it by now: there is nothing left to give back.
             Err(error) if error.kind() == StoreErrorKind::Fenced => Ok(()),
             other => other,
@@ -217,7 +237,7 @@ impl Shared {
     }
 
     fn health(&self) -> LeaseHealth {
-        let live = self.live();
+        let live = self.in_window() && self.leased.iter().all(|scheme| mints(scheme.refusal()));
         let state = self.state();
         let plan = self.plan(state.on_reserve);
         let Comparison { offset_ms, skew_ms, peers } = state.comparison;
@@ -237,31 +257,32 @@ impl Shared {
         }
     }
 
-    /// Whether minting is possible just now.
-    fn live(&self) -> bool {
+    /// Whether the schemes have a window just now, and may stamp in it.
+    fn in_window(&self) -> bool {
         let state = self.state();
-        let Granted { end_ms, sent_boot_ms, .. } = state.granted;
+        let Granted { start_ms, end_ms, halted, sent_boot_ms, .. } = state.granted;
         let plan = self.plan(state.on_reserve);
-        plan.clock.unix_ms() < end_ms.min(plan.stop_wall_ms(sent_boot_ms))
+        let now_ms = plan.clock.unix_ms();
+        let begun = start_ms <= now_ms.saturating_add(plan.terms.max_ahead_ms);
+        begun && !halted && now_ms < end_ms.min(plan.stop_wall_ms(sent_boot_ms))
     }
 
     /// One attempt to get more time, or any.
     async fn attempt(&self) -> Result<(), StoreError> {
         if self.stepped_back() {
-            let first_unused_ms = self.halt();
-            self.state().previous = None;
-            // If it cannot be told, the id rests until its window is over. The next claim says how the store is.
-            let _ = self.give_back(first_unused_ms).await;
+            self.state().giving_up = true;
         }
-        let (lease, on_reserve) = {
+        let (lease, on_reserve, giving_up) = {
             let state = self.state();
-            (state.lease.clone(), state.on_reserve)
+            (state.lease.clone(), state.on_reserve, state.giving_up)
         };
         let Some(lease) = lease else { return self.claim().await };
         match self.renew(&lease, on_reserve).await {
-            Err(error) if error.kind() == StoreErrorKind::Unavailable && !on_reserve && !self.live() => {
+            Err(error) if error.kind() == StoreErrorKind::Unavailable && !on_reserve && !self.in_window() => {
                 self.claim_from_reserve(error).await
             }
+            // Only now: while the store says nothing there is no other worker id, and the window is as good as before.
+            Ok(()) if giving_up => self.begin_anew().await,
             Ok(()) if on_reserve && self.home_is_due() => {
                 // Not yet: the reserve serves on.
                 let _ = self.go_home().await;
@@ -271,11 +292,24 @@ impl Shared {
         }
     }
 
+    /// Gives the worker id back, and claims another.
+    async fn begin_anew(&self) -> Result<(), StoreError> {
+        let spent = self.halt();
+        self.state().previous = None;
+        if let Some(spent) = spent {
+            // If it cannot be told, the id rests until its window is over. The claim says how the store is.
+            let _ = self.give_back(spent).await;
+        }
+        self.claim().await
+    }
+
     async fn renew(&self, lease: &Lease, on_reserve: bool) -> Result<(), StoreError> {
         let plan = self.plan(on_reserve);
         let claim = plan.renew(lease).await?;
         let granted = plan.granted(&claim);
-        self.state().lease = Some(claim.lease.clone());
+        if let Some(held) = &mut self.state().lease {
+            held.clone_from(&claim.lease);
+        }
         self.extend(granted);
         self.state().comparison = plan.compare(&claim).await;
         Ok(())
@@ -291,7 +325,7 @@ impl Shared {
                 self.state().comparison = comparison;
                 Ok(())
             }
-            Err(error) if error.kind() == StoreErrorKind::Unavailable && !self.live() => {
+            Err(error) if error.kind() == StoreErrorKind::Unavailable && !self.in_window() => {
                 self.claim_from_reserve(error).await
             }
             Err(error) => Err(error),
@@ -325,15 +359,13 @@ impl Shared {
         let previous = self.state().previous;
         let claim = self.posts.home.claim(previous).await?;
         let comparison = self.posts.home.compare(&claim).await;
-        let first_unused_ms = self.halt();
-        let lease = self.state().lease.take();
+        let spent = self.halt();
         self.grant(claim, false);
         self.state().comparison = comparison;
-        if let (Some(lease), Some(reserve)) = (lease, &self.posts.reserve) {
-            let first_unused_ms = first_unused_ms.unwrap_or(lease.window.start);
-            reserve.release(lease, first_unused_ms).await?;
+        match spent {
+            Some(spent) => self.give_back(spent).await,
+            None => Ok(()),
         }
-        Ok(())
     }
 
     /// Whether the wall clock was set back by more than the config allows since the last look.
@@ -361,31 +393,48 @@ impl Shared {
         }
     }
 
-    /// Stops every scheme until the next grant, and says the first millisecond that none of them has used.
-    fn halt(&self) -> Option<u64> {
-        self.leased.iter().filter_map(|scheme| scheme.halt()).max()
+    /// Stops every scheme until the next grant. What it answers with is to be given back.
+    fn halt(&self) -> Option<Spent> {
+        self.spent(&mut self.state())
     }
 
-    /// Gives the lease back, if there is one. The schemes must be halted.
-    async fn give_back(&self, first_unused_ms: Option<u64>) -> Result<(), StoreError> {
-        let (lease, on_reserve) = {
-            let mut state = self.state();
-            (state.lease.take(), state.on_reserve)
-        };
-        let Some(lease) = lease else { return Ok(()) };
+    /// The same for good: nothing is granted or minted any more, whoever is in the middle of it.
+    fn end(&self) -> Option<Spent> {
+        let mut state = self.state();
+        state.ended = true;
+        let spent = self.spent(&mut state);
+        self.leased.iter().for_each(|scheme| scheme.shut());
+        state.spent.take().or(spent)
+    }
+
+    /// The lock is held from the first scheme's halt until the lease is taken.
+    fn spent(&self, state: &mut State) -> Option<Spent> {
+        let first_unused_ms = self.leased.iter().filter_map(|scheme| scheme.halt()).max();
+        state.granted.halted = true;
+        let (lease, on_reserve) = (state.lease.take()?, state.on_reserve);
         let first_unused_ms = first_unused_ms.unwrap_or(lease.window.start);
+        Some(Spent { lease, on_reserve, first_unused_ms })
+    }
+
+    /// Gives a worker id back, in one attempt.
+    async fn give_back(&self, spent: Spent) -> Result<(), StoreError> {
+        let Spent { lease, on_reserve, first_unused_ms } = spent;
         self.plan(on_reserve).release(lease, first_unused_ms).await
     }
 
-    /// Moves every scheme to a new claim.
+    /// Moves every scheme to a new claim. After the end nobody is there to mint by it: its worker id rests until it expires.
     fn grant(&self, claim: Claim, on_reserve: bool) {
         let granted = self.plan(on_reserve).granted(&claim);
         let window = claim.lease.window.start..granted.end_ms;
+        let mut state = self.state();
+        if state.ended {
+            return;
+        }
         for scheme in &self.leased {
             scheme.grant(granted.worker, window.clone(), granted.stop_wall_ms);
         }
-        let mut state = self.state();
         state.granted = granted;
+        state.giving_up = false;
         if !on_reserve {
             state.previous = Some(claim.lease.fence.token);
         }
@@ -395,10 +444,14 @@ impl Shared {
 
     /// Tells every scheme how far it may go by now.
     fn extend(&self, granted: Granted) {
+        let mut state = self.state();
+        if state.granted.halted {
+            return;
+        }
         for scheme in &self.leased {
             scheme.extend(granted.end_ms, granted.stop_wall_ms);
         }
-        self.state().granted = granted;
+        state.granted = granted;
     }
 
     /// Nothing new from the store. If the wall clock was set back meanwhile, the schemes would go on for too long by it: the
@@ -441,11 +494,20 @@ impl Shared {
 
     /// The end of a process whose config says so: nothing is minted any more, whatever the hook does.
     fn exit(&self, error: &StoreError) {
-        for scheme in &self.leased {
-            scheme.shut();
-        }
+        // To be given back by `close`, if the application gets that far.
+        let spent = self.end();
+        self.state().spent = spent;
         let (worker, pool) = (self.state().granted.worker, &self.posts.home.pool.name);
         (self.posts.exit.0)(&format!("pool {pool}: the lease on worker id {worker} is lost: {error}"));
+    }
+}
+
+/// Whether a scheme that would refuse so is in working order: a full unit is over by itself, and at once.
+fn mints(refusal: Option<MintError>) -> bool {
+    match refusal {
+        None => true,
+        Some(MintError::Exhausted { retry_ms }) => u64::from(retry_ms) <= RETRY_MS_MAX,
+        Some(_) => false,
     }
 }
 
@@ -469,7 +531,7 @@ async fn keep(shared: Arc<Shared>) {
         };
         let held = shared.state().lease.is_some();
         let fenced = held && matches!(error.kind(), StoreErrorKind::Fenced | StoreErrorKind::RolledBack);
-        if shared.posts.on_lost == OnLeaseLost::Exit && (fenced || !shared.live()) {
+        if shared.posts.on_lost == OnLeaseLost::Exit && (fenced || !shared.in_window()) {
             return shared.exit(&error);
         }
         pause_ms = RETRY_MS_MAX.min(renew_ms(&shared));
@@ -478,6 +540,180 @@ async fn keep(shared: Arc<Shared>) {
             // moves every scheme to the new one.
             shared.leave();
             pause_ms = 0;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        collections::BTreeMap,
+        ops::Range,
+        sync::{Condvar, atomic::AtomicBool},
+    };
+
+    use async_trait::async_trait;
+    use mintage_backends::Memory;
+    use mintage_core::{
+        Grant, Holder, LeaseRow, LeaseStore, LeaseTerms, ManualClock, PoolLimits, WorkerChoice, WorkerPool,
+    };
+
+    use super::*;
+
+    const NOW_MS: u64 = 1_800_000_000_000;
+
+    /// What the keeper's task and a closing caller do at the same time, brought into one order.
+    #[derive(Debug, Default)]
+    struct Meeting {
+        /// Whether the second claim may be answered.
+        open: Mutex<bool>,
+        moved: Condvar,
+        /// First millisecond that the claim of each worker id left unused.
+        unused_ms: Mutex<BTreeMap<u32, u64>>,
+        released: Mutex<Vec<(u32, u64)>>,
+    }
+
+    /// A scheme that mints ten milliseconds full the moment it is granted a window. Its first halt lets the claim on its way be
+    /// answered, and gives the answer time to arrive.
+    #[derive(Debug)]
+    struct Busy {
+        meeting: Arc<Meeting>,
+        closed: AtomicBool,
+        state: Mutex<Option<(u32, u64)>>,
+    }
+
+    impl Leased for Busy {
+        fn workers(&self) -> u64 {
+            1024
+        }
+
+        fn grant(&self, worker: u32, window: Range<u64>, _: u64) {
+            if self.closed.load(std::sync::atomic::Ordering::SeqCst) {
+                return;
+            }
+            let unused_ms = window.start + 10;
+            self.meeting.unused_ms.lock().unwrap().insert(worker, unused_ms);
+            *self.state.lock().unwrap() = Some((worker, unused_ms));
+        }
+
+        fn extend(&self, _: u64, _: u64) {}
+
+        fn trouble(&self, _: Arc<StoreError>) {}
+
+        fn halt(&self) -> Option<u64> {
+            let unused_ms = self.state.lock().unwrap().take().map(|(_, unused_ms)| unused_ms);
+            let opened = std::mem::replace(&mut *self.meeting.open.lock().unwrap(), true);
+            if !opened {
+                self.meeting.moved.notify_all();
+                std::thread::sleep(Duration::from_millis(300));
+            }
+            unused_ms
+        }
+
+        fn shut(&self) {
+            self.closed.store(true, std::sync::atomic::Ordering::SeqCst);
+        }
+    }
+
+    /// Says `Fenced` to every renewal, and holds the second claim up, and its thread with it.
+    #[derive(Debug)]
+    struct Gate {
+        meeting: Arc<Meeting>,
+        inner: Memory,
+    }
+
+    #[async_trait]
+    impl LeaseStore for Gate {
+        async fn acquire(
+            &self,
+            pool: &WorkerPool,
+            which: WorkerChoice,
+            holder: &Holder,
+            terms: &LeaseTerms,
+        ) -> Result<Lease, StoreError> {
+            if !self.meeting.unused_ms.lock().unwrap().is_empty() {
+                let patience = Duration::from_secs(10);
+                let open = self.meeting.open.lock().unwrap();
+                drop(self.meeting.moved.wait_timeout_while(open, patience, |open| !*open).unwrap());
+            }
+            self.inner.acquire(pool, which, holder, terms).await
+        }
+
+        async fn renew(&self, _: &Lease, _: &Holder, _: &LeaseTerms) -> Result<Lease, StoreError> {
+            Err(StoreError::new(StoreErrorKind::Fenced, "a test wants it so"))
+        }
+
+        async fn release(&self, lease: Lease, first_unused_ms: u64, _: &LeaseTerms) -> Result<(), StoreError> {
+            self.meeting.released.lock().unwrap().push((lease.worker, first_unused_ms));
+            Ok(())
+        }
+
+        async fn revoke(&self, _: &WorkerPool, _: u32) -> Result<(), StoreError> {
+            Ok(())
+        }
+
+        async fn bump(&self, _: &WorkerPool) -> Result<(), StoreError> {
+            Ok(())
+        }
+
+        async fn leases(&self, pool: &WorkerPool) -> Result<Vec<LeaseRow>, StoreError> {
+            self.inner.leases(pool).await
+        }
+
+        async fn history(&self, pool: &WorkerPool, at_ms: u64) -> Result<Vec<Grant>, StoreError> {
+            self.inner.history(pool, at_ms).await
+        }
+    }
+
+    /// G5. A poll of the keeper's task goes on elsewhere while `close` gives the lease back: whatever it is granted must not be
+    /// released with what an earlier claim had used.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn nothing_is_released_that_is_minted_from_meanwhile() {
+        let clock = ManualClock::at(NOW_MS);
+        let meeting = Arc::new(Meeting::default());
+        let store = Arc::new(Gate { meeting: Arc::clone(&meeting), inner: Memory::new(Arc::new(clock.clone())) });
+        let mut pool = WorkerPool::new("main", 0..1024);
+        pool.limits = PoolLimits::default();
+        let home = KeeperPlan {
+            store,
+            pool,
+            which: WorkerChoice::Any,
+            terms: LeaseTerms::default(),
+            renew_ms: 50,
+            timeout_ms: 30_000,
+            stop_ms: None,
+            instance: "one".to_owned(),
+            clock: Arc::new(clock.clone()),
+            records: Records {
+                entities: Vec::new(),
+                others: Vec::new(),
+                regions: Default::default(),
+                mark: None,
+                settled: AtomicBool::new(true),
+            },
+            clocks: None,
+        };
+        let posts = Posts { home, reserve: None, lane: 0, on_lost: OnLeaseLost::Stop, exit: Exit(Arc::new(|_| {})) };
+        let claim = posts.home.claim(None).await.unwrap();
+        let busy =
+            Arc::new(Busy { meeting: Arc::clone(&meeting), closed: AtomicBool::new(false), state: Mutex::default() });
+        let keeper = Keeper::start(posts, claim, false, Comparison::default(), vec![busy as Arc<dyn Leased>]);
+        // The renewal is refused, and the next claim hangs in a poll that nobody can abort.
+        clock.advance(1_000);
+        // Timers are driven by a worker that has something to do; the other one is held up.
+        let busy = tokio::spawn(async {
+            loop {
+                tokio::task::yield_now().await;
+            }
+        });
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        keeper.close().await.unwrap();
+        busy.abort();
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        let (unused_ms, released) = (meeting.unused_ms.lock().unwrap(), meeting.released.lock().unwrap());
+        for (worker, first_unused_ms) in released.iter() {
+            let unused_ms = unused_ms.get(worker).copied().unwrap_or(0);
+            assert!(*first_unused_ms >= unused_ms, "worker id {worker}: {first_unused_ms} of {unused_ms}");
         }
     }
 }

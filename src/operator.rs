@@ -207,6 +207,15 @@ impl Operator<'_> {
         Ok(found)
     }
 
+    /// What a [`bump`](Self::bump) of this store would take for the time, Unix ms: this machine's clock, where the store has none.
+    ///
+    /// # Errors
+    /// As [`pools_in`](Self::pools_in).
+    pub async fn bump_by_own_clock(&self, store: &str) -> Result<Option<u64>, BuildError> {
+        let leases = self.leases_there(store).await?;
+        Ok((!leases.has_clock()).then(|| self.builder.clock_shared().unix_ms()))
+    }
+
     fn pool(&self, name: &str) -> Result<&PoolConfig, BuildError> {
         let known = self.checked.pools.iter().map(|pool| pool.name.as_str());
         self.checked.pool(name).ok_or_else(|| no_name("pool", name, known))

@@ -211,6 +211,10 @@ impl Cells for EtcdCells {
         &self.place
     }
 
+    fn has_clock(&self) -> bool {
+        false
+    }
+
     /// Asks the members in turn: reading twice does no harm.
     async fn read(&self, keys: &[String]) -> Result<Snapshot, StoreError> {
         let gets: Vec<TxnOp> = keys.iter().map(|key| TxnOp::get(self.key(key), None)).collect();

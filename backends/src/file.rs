@@ -174,8 +174,19 @@ struct Locked(File);
 
 impl Locked {
     /// Polls, so that a call that is given up leaves no thread behind that would wait for the lock for ever.
-    async fn wait_for(folder: &Path) -> Result<Self, StoreError> {
-        let path = folder.join(LOCK);
+    async fn wait_for(folder: &Arc<Path>) -> Result<Self, StoreError> {
+        let mut backoff = Backoff::default();
+        loop {
+            let folder = folder.clone();
+            if let Some(locked) = off_the_runtime(move || Self::try_once(&folder.join(LOCK))).await? {
+                return Ok(locked);
+            }
+            backoff.pause().await;
+        }
+    }
+
+    /// `None` where another process holds it.
+    fn try_once(path: &Path) -> Result<Option<Self>, StoreError> {
         let failed = |error: io::Error| {
             unavailable(format!(
                 "{}: cannot be locked: check that the folder exists and may be written",
@@ -183,17 +194,14 @@ impl Locked {
             ))
             .caused_by(error)
         };
-        let mut backoff = Backoff::default();
-        loop {
-            let file = OpenOptions::new().append(true).create(true).open(&path).map_err(failed)?;
-            match file.try_lock() {
-                // Whoever waited may have got a file that was deleted meanwhile, and another process a new one.
-                Ok(()) if Identity::at(&path).ok() == Some(Identity::of(&file.metadata().map_err(failed)?)) => {
-                    return Self(file).labelled().map_err(failed);
-                }
-                Ok(()) | Err(TryLockError::WouldBlock) => backoff.pause().await,
-                Err(TryLockError::Error(error)) => return Err(failed(error)),
+        let file = OpenOptions::new().append(true).create(true).open(path).map_err(failed)?;
+        match file.try_lock() {
+            // Whoever waited may have got a file that was deleted meanwhile, and another process a new one.
+            Ok(()) if Identity::at(path).ok() == Some(Identity::of(&file.metadata().map_err(failed)?)) => {
+                Self(file).labelled().map(Some).map_err(failed)
             }
+            Ok(()) | Err(TryLockError::WouldBlock) => Ok(None),
+            Err(TryLockError::Error(error)) => Err(failed(error)),
         }
     }
 

@@ -538,6 +538,10 @@ macro_rules! keeps_a_ledger {
                 let pool = pool.clone();
                 self.run(move |ledger, _| Ok(ledger.history(&pool, at_ms))).await
             }
+
+            fn has_clock(&self) -> bool {
+                false
+            }
         }
 
         #[async_trait::async_trait]

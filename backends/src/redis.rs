@@ -355,6 +355,10 @@ impl Cells for RedisCells {
         &self.settings.place
     }
 
+    fn has_clock(&self) -> bool {
+        true
+    }
+
     async fn read(&self, keys: &[String]) -> Result<Snapshot, StoreError> {
         let mut slot = self.idle.lock().await;
         let idle = match slot.take() {

@@ -229,6 +229,10 @@ impl Cells for ZooKeeperCells {
         &self.place
     }
 
+    fn has_clock(&self) -> bool {
+        false
+    }
+
     async fn read(&self, keys: &[String]) -> Result<Snapshot, StoreError> {
         let mut slot = self.session.lock().await;
         // Taken out, so that a session that breaks, or is cut off in the middle, is not used again.

@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use mintage::{Operator, RegistryBuilder, config::Checked, shard_minter};
+use mintage::{Operator, RegistryBuilder, config::Checked, shard_minter, time};
 
 use crate::{
     args::{self, Care, ConfigArgs, StoreCommand},
@@ -109,6 +109,12 @@ async fn bump(operator: &Operator<'_>, store: Option<&str>, care: &Care) -> Resu
         })
         .collect();
     plan.push_str(&output::aligned(&rows, 2));
+    if let Some(now_ms) = operator.bump_by_own_clock(store).await? {
+        let now = time::rfc3339(i64::try_from(now_ms).unwrap_or(i64::MAX), 1);
+        plan.push_str(&format!(
+            "the store has no clock, so this machine's counts: {now}. It must not be behind the others' by more than `guard`\n"
+        ));
+    }
     std::io::stdout().lock().write_all(plan.as_bytes())?;
     if care.dry_run {
         return Ok(());

@@ -4,7 +4,7 @@ use std::{fmt, ops::Range, sync::Arc};
 
 use async_trait::async_trait;
 
-use crate::StoreError;
+use crate::{MintError, StoreError};
 
 /// Hands out windows of time per worker id, each millisecond of a worker id once.
 ///
@@ -74,6 +74,12 @@ pub trait LeaseStore: fmt::Debug + Send + Sync + 'static {
     /// # Errors
     /// `Unavailable`.
     async fn history(&self, pool: &WorkerPool, at_ms: u64) -> Result<Vec<Grant>, StoreError>;
+
+    /// Whether its time is that of a clock of its own, which all who ask share. `false` where each process's own clock is the
+    /// store's: then one that is fast moves floors by as much, and before a claim the holders' progress is watched.
+    fn has_clock(&self) -> bool {
+        true
+    }
 }
 
 /// A scheme that mints inside a lease's window; the keeper drives it.
@@ -89,10 +95,14 @@ pub trait Leased: fmt::Debug + Send + Sync + 'static {
     /// The keeper cannot renew or claim at the moment; `ready` carries the reason until the next `grant`.
     fn trouble(&self, error: Arc<StoreError>);
     /// Stops for good or until the next `grant`, and says the first Unix millisecond that no id of this claim has used;
-    /// `None` if it made none.
+    /// `None` if it made none. Asked again, also after `shut`, it says the same: a floor may be lowered to what it says.
     fn halt(&self) -> Option<u64>;
-    /// Stops for good: `mint` says `Closed`.
+    /// Stops for good: `mint` says `Closed`, and a later `grant` changes nothing.
     fn shut(&self);
+    /// What `mint` would say now in place of an id; takes nothing. `None` where it would mint, or the scheme cannot tell.
+    fn refusal(&self) -> Option<MintError> {
+        None
+    }
 }
 
 /// A block of worker ids that processes share, and the most that may be asked of it.
@@ -167,12 +177,15 @@ pub struct Holder {
     pub instance: String,
     /// The holder's wall clock, Unix ms.
     pub clock_ms: u64,
+    /// The latest Unix millisecond at which a claimed window may begin and still be of use; the claim of a later one is refused
+    /// and moves no floor. `None` for any.
+    pub start_max_ms: Option<u64>,
 }
 
 impl Holder {
     /// A holder with a fresh token.
     pub fn new(token: u128, instance: impl Into<String>, clock_ms: u64) -> Self {
-        Self { token, previous: None, instance: instance.into(), clock_ms }
+        Self { token, previous: None, instance: instance.into(), clock_ms, start_max_ms: None }
     }
 }
 

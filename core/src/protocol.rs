@@ -117,7 +117,8 @@ impl PoolRow {
         if block != pool.block {
             return Err(refused(format!(
                 "pool {}: the store has worker ids {}..{} for it and the config {}..{}; windows of two blocks could overlap: \
-                 restore the old block; or stop every process of this pool, wait for {} ms, and use a new pool name",
+                 restore the old block; or stop every process of this pool, wait for {} ms, and keep the pool and its entities in \
+                 a new store",
                 pool.name,
                 block.start,
                 block.end,
@@ -142,7 +143,8 @@ impl PoolRow {
             if asked > limit {
                 return Err(refused(format!(
                     "pool {pool}: lease.{name} of {asked} ms is more than the {limit} ms fixed when the pool was made: \
-                     lower it to that; or stop every process of this pool, wait for {} ms, and use a new pool name",
+                     lower it to that; or stop every process of this pool, wait for {} ms, and keep the pool and its entities \
+                     in a new store",
                     self.reach_ms()
                 )));
             }
@@ -338,7 +340,8 @@ fn lowest_unused(block: &Range<u32>, rows: &[WorkerRow]) -> Option<u32> {
 /// The row must be that of the id which [`choose`] named in the same transaction.
 ///
 /// # Errors
-/// `Conflict` when it is another one, which is not free; `Corrupt` when the store's clock or the row is beyond reason.
+/// `Conflict` when it is another one, which is not free; `Refused` when the window would begin too late to be of use to the
+/// holder; `Corrupt` when the store's clock or the row is beyond reason.
 pub fn claim(
     pool: &mut PoolRow,
     row: &mut WorkerRow,
@@ -360,6 +363,9 @@ pub fn claim(
             "worker id {}: its window would end after the year 10889: check the store's clock",
             row.worker
         )));
+    }
+    if holder.start_max_ms.is_some_and(|start_max_ms| start > start_max_ms) {
+        return Err(clocks_apart(whole, holder, start, now_ms));
     }
     row.epoch += 1;
     row.inc = pool.inc;
@@ -447,11 +453,23 @@ pub fn lost_pool(pool: &WorkerPool) -> StoreError {
         StoreErrorKind::RolledBack,
         format!(
             "the store has no record of pool {} although ids were minted from it: it was emptied or restored. Restore the \
-             right store, or, if it is lost, use a new pool name once {} ms have passed since its last use",
+             right store, or, if it is lost, keep the pool and its entities in a new store once {} ms have passed since its last use",
             pool.name,
             pool.limits.window_max_ms + pool.limits.ahead_max_ms + pool.limits.guard_ms
         ),
     )
+}
+
+/// The window would begin when the holder's clock is far from there: one of the two clocks is wrong.
+fn clocks_apart(pool: &WorkerPool, holder: &Holder, start: u64, now_ms: u64) -> StoreError {
+    refused(format!(
+        "pool {}: the store's clock shows {now_ms} ms since 1970 and this machine's {}, {} ms less: the window would begin at \
+         {start}, and nothing could be minted before. Nothing was claimed: set the clock that is wrong (that of a store which has \
+         none, such as etcd, is that of most holders: see `mintage workers`)",
+        pool.name,
+        holder.clock_ms,
+        now_ms.saturating_sub(holder.clock_ms)
+    ))
 }
 
 /// The error of a lease whose pool or worker has no row.

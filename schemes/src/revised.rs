@@ -314,6 +314,11 @@ impl<C: Clock + Clone> Leased for Revised<C> {
     fn shut(&self) {
         self.lanes().for_each(Leased::shut);
     }
+
+    fn refusal(&self) -> Option<MintError> {
+        let refusal = self.in_use().refusal()?;
+        if self.hands_over(refusal) { self.new.refusal() } else { Some(refusal) }
+    }
 }
 
 fn signed(ms: u64) -> i64 {

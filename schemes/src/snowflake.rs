@@ -322,16 +322,7 @@ impl<C: Clock> IdScheme for Snowflake<C> {
         loop {
             // Before the look, so that a grant in between is not missed.
             let granted = self.granted.notified();
-            if self.birth.forked() {
-                return Err(MintError::Forked.into());
-            }
-            let refusal = match self.now() {
-                Ok(now) => match self.timeline.probe(&self.ask(now)) {
-                    Ok(()) => return Ok(()),
-                    Err(refusal) => self.explain(refusal),
-                },
-                Err(refusal) => refusal,
-            };
+            let Some(refusal) = self.refusal() else { return Ok(()) };
             let (wait_ms, patience_ms) = match refusal {
                 MintError::LeaseLapsed => {
                     let patience = Duration::from_millis(LEASE_WAIT_MS);
@@ -436,8 +427,10 @@ impl<C: Clock> Leased for Snowflake<C> {
     fn halt(&self) -> Option<u64> {
         let mut tenure = self.tenure();
         self.bound.store(0, Ordering::Release);
-        let before = self.timeline.stop()?;
-        tenure.before = before;
+        if let Some(before) = self.timeline.stop() {
+            tenure.before = before;
+        }
+        let before = tenure.before;
         let (unit, sequence) = self.timeline.split(before);
         let first_unused = if sequence == 0 { unit } else { unit + 1 };
         (before > self.began.load(Ordering::Acquire))
@@ -448,6 +441,16 @@ impl<C: Clock> Leased for Snowflake<C> {
         self.closed.store(true, Ordering::Release);
         self.halt();
         self.granted.notify_waiters();
+    }
+
+    fn refusal(&self) -> Option<MintError> {
+        if self.birth.forked() {
+            return Some(MintError::Forked);
+        }
+        match self.now() {
+            Ok(now) => self.timeline.probe(&self.ask(now)).err().map(|refusal| self.explain(refusal)),
+            Err(refusal) => Some(refusal),
+        }
     }
 }
 

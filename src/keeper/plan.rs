@@ -10,8 +10,8 @@ use std::{
 };
 
 use mintage_core::{
-    Clock, Format, FormatStore, Holder, Lease, LeaseStore, LeaseTerms, StoreError, StoreErrorKind, WorkerChoice,
-    WorkerPool,
+    Clock, Format, FormatStore, Holder, Lease, LeaseRow, LeaseStore, LeaseTerms, StoreError, StoreErrorKind,
+    WorkerChoice, WorkerPool,
 };
 use mintage_schemes::Entropy;
 
@@ -25,6 +25,9 @@ use super::{
 /// How much longer than the store's own timeout a call is awaited: the store knows better what went wrong. A store that
 /// keeps no timeout must not hold the keeper for ever.
 const ANSWER_GRACE_MS: u64 = 500;
+
+/// How much longer than a renewal is awaited before a holder counts as gone, in milliseconds: it may retry, and take its time.
+const RENEWAL_GRACE_MS: u64 = 1_000;
 
 /// How long before it begins a new layout must be on record. No window ends later than that after it was granted: a window, and
 /// how far ahead it may begin, are a day each at most, and so is the time by which clocks may differ.
@@ -89,10 +92,12 @@ impl KeeperPlan {
         if !self.records.settled() {
             pool.known = self.answered(self.records.compare(self.clock.unix_ms())).await?;
         }
+        self.not_ahead_of_holders().await?;
         let token =
             Entropy::os().draw_u128().map_err(|error| StoreError::new(StoreErrorKind::Refused, error.to_string()))?;
         let mut holder = Holder::new(token, self.instance.clone(), self.clock.unix_ms());
         holder.previous = previous;
+        holder.start_max_ms = Some(self.start_max_ms(holder.clock_ms));
         let sent_boot_ms = self.clock.boot_ms();
         let lease = self.store.acquire(&pool, self.which, &holder, &self.terms);
         let (lease, cut_over_ms) = self.answered(both(lease, self.records.cut_over_ms())).await?;
@@ -111,6 +116,47 @@ impl KeeperPlan {
             clocks.claimed(claim.lease.worker);
         }
         Ok(claim)
+    }
+
+    /// A window that begins later than this is of no use: what `max_ahead` allows, what clocks may differ by, and the time that
+    /// an answer may take.
+    fn start_max_ms(&self, now_ms: u64) -> u64 {
+        let apart_ms = self.clocks.as_ref().map_or(0, |clocks| clocks.limits.refuse_start_ms);
+        [self.terms.max_ahead_ms, apart_ms, self.timeout_ms, ANSWER_GRACE_MS]
+            .into_iter()
+            .fold(now_ms, u64::saturating_add)
+    }
+
+    /// Where the store has no clock, a claim goes by this machine's, and one that is hours fast would move a floor by hours: one
+    /// worker id at each start. So a clock by which every lease has run out is believed only after a renewal's time in which
+    /// none of the holders has made progress. Alone, or among those that have crashed, nobody can tell.
+    ///
+    /// # Errors
+    /// `Refused`: a holder has just renewed, and by its clock it is earlier than it can be by this one.
+    async fn not_ahead_of_holders(&self) -> Result<(), StoreError> {
+        let Some(clocks) = self.clocks.as_ref().filter(|_| !self.store.has_clock()) else { return Ok(()) };
+        let limit_ms = clocks.limits.refuse_start_ms;
+        // Whoever cannot be seen is no reason to stop; the claim says how the store is.
+        let Ok(before) = self.answered(self.store.leases(&self.pool)).await else { return Ok(()) };
+        let now_ms = self.clock.unix_ms();
+        let ran_out = |row: &LeaseRow| row.expires_ms.saturating_add(limit_ms) < now_ms;
+        if before.iter().filter(|row| row.held).any(|row| !ran_out(row)) || !before.iter().any(|row| row.held) {
+            return Ok(());
+        }
+        tokio::time::sleep(Duration::from_millis(self.renew_ms.saturating_add(RENEWAL_GRACE_MS))).await;
+        let Ok(after) = self.answered(self.store.leases(&self.pool)).await else { return Ok(()) };
+        let state = |row: &LeaseRow| (row.worker, row.epoch, row.expires_ms);
+        let renewed = after.iter().filter(|row| row.held && before.iter().all(|old| state(old) != state(row)));
+        let Some(latest) = renewed.max_by_key(|row| row.expires_ms).filter(|row| ran_out(row)) else { return Ok(()) };
+        Err(StoreError::new(
+            StoreErrorKind::Refused,
+            format!(
+                "pool {}: this machine's clock shows {now_ms} ms since 1970, and {} (worker id {}) has just renewed a lease that ends \
+                 at {} by its own: more than {limit_ms} ms apart. Nothing was claimed: set the clock that is wrong, or raise \
+                 workers.{}.clock.refuse_start",
+                self.pool.name, latest.instance, latest.worker, latest.expires_ms, self.pool.name
+            ),
+        ))
     }
 
     /// Asks for more time.
@@ -191,7 +237,9 @@ impl KeeperPlan {
         let Claim { lease, sent_boot_ms, cut_over_ms, .. } = claim;
         Granted {
             worker: lease.worker,
+            start_ms: lease.window.start,
             end_ms: lease.window.end.min(cut_over_ms.unwrap_or(u64::MAX)),
+            halted: false,
             sent_boot_ms: *sent_boot_ms,
             stop_wall_ms: self.stop_wall_ms(*sent_boot_ms),
         }

@@ -45,6 +45,8 @@ pub(super) struct Assembly<'a> {
     pub(super) gapless: BTreeMap<String, Arc<Gapless>>,
     pub(super) shares: Shares,
     pub(super) notices: Vec<String>,
+    /// Changes of layout to be recorded at the reserve, before they are at home: store, entity and format.
+    pub(super) announced: Vec<(String, String, Format)>,
     pub(super) detour: Detour,
     pub(super) later: BTreeMap<String, Arc<Later>>,
 }
@@ -65,6 +67,7 @@ impl<'a> Assembly<'a> {
             gapless: BTreeMap::new(),
             shares: Shares::default(),
             notices: Vec::new(),
+            announced: Vec::new(),
             detour: Detour::default(),
             later: BTreeMap::new(),
         }
@@ -118,6 +121,9 @@ impl Assembly<'_> {
             let known = minted && !self.is_new_region(pool).await?;
             self.claim(pool, known, &records).await?;
             self.mark_home(pool).await?;
+        }
+        for (store, entity, format) in std::mem::take(&mut self.announced) {
+            self.pin(&store, &entity, &format).await?;
         }
         for entity in &wanted {
             for (store, format) in self.records_of(entity) {

@@ -72,6 +72,11 @@ impl LeaseStore for Later {
     async fn history(&self, pool: &WorkerPool, at_ms: u64) -> Result<Vec<Grant>, StoreError> {
         self.leased().await?.history(pool, at_ms).await
     }
+
+    fn has_clock(&self) -> bool {
+        let leases = self.opened.get().and_then(|backend| backend.leases.as_deref());
+        leases.is_none_or(LeaseStore::has_clock)
+    }
 }
 
 #[async_trait]

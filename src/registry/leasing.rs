@@ -89,7 +89,8 @@ impl Assembly<'_> {
     }
 
     /// A layout that the store does not know yet is recorded, at the reserve first, only while every holder of a lease will
-    /// still hear of it in time.
+    /// still hear of it in time. That is judged by this machine's clock, and recorded once there is a lease: a claim is refused
+    /// where the clock is far behind the store's.
     pub(super) async fn announce_revision(
         &mut self,
         entity: &EntityConfig,
@@ -102,10 +103,10 @@ impl Assembly<'_> {
         plan::comes_in_time(&entity.name, from_ms, now_ms).map_err(|source| store_error(store, source))?;
         let pool = pool_of(entity).and_then(|pool| self.checked.pool(pool));
         let reserve = pool.and_then(|pool| self.checked.pool(pool.fallback.as_deref()?));
-        match reserve.filter(|reserve| reserve.store != store) {
-            Some(reserve) => self.pin(&reserve.store, &entity.name, &format).await,
-            None => Ok(()),
+        if let Some(reserve) = reserve.filter(|reserve| reserve.store != store) {
+            self.announced.push((reserve.store.clone(), entity.name.clone(), format));
         }
+        Ok(())
     }
 
     /// Claims the worker ids of a pool: one, or as many as its `count` says.

@@ -57,6 +57,8 @@ pub(crate) enum Call {
 pub(crate) struct Faulty {
     name: String,
     inner: Arc<Memory>,
+    /// The clock of a store that has none: it shows what the process that asks takes for the time.
+    askers: Option<ManualClock>,
     fault: Mutex<Fault>,
     calls: Mutex<Vec<Call>>,
 }
@@ -64,19 +66,26 @@ pub(crate) struct Faulty {
 impl Faulty {
     /// An empty store whose time is `clock`. It is found by its [`url`](Self::url) as long as the tests run.
     pub(crate) fn new(clock: &ManualClock) -> Arc<Self> {
-        Self::before(Arc::new(Memory::new(Arc::new(clock.clone()))))
+        Self::before(Arc::new(Memory::new(Arc::new(clock.clone()))), None)
+    }
+
+    /// An empty store without a clock, as etcd and ZooKeeper are: time is what each process says.
+    pub(crate) fn without_clock() -> Arc<Self> {
+        let askers = ManualClock::at(0);
+        Self::before(Arc::new(Memory::new(Arc::new(askers.clone()))), Some(askers))
     }
 
     /// The same store over another line: its faults are those of one process.
     pub(crate) fn line(&self) -> Arc<Self> {
-        Self::before(Arc::clone(&self.inner))
+        Self::before(Arc::clone(&self.inner), self.askers.clone())
     }
 
-    fn before(inner: Arc<Memory>) -> Arc<Self> {
+    fn before(inner: Arc<Memory>, askers: Option<ManualClock>) -> Arc<Self> {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let store = Arc::new(Self {
             name: COUNT.fetch_add(1, Ordering::Relaxed).to_string(),
             inner,
+            askers,
             fault: Mutex::new(Fault::None),
             calls: Mutex::default(),
         });
@@ -120,6 +129,12 @@ impl Faulty {
             Call::Release { worker, first_unused_ms } => Some((worker, first_unused_ms)),
             _ => None,
         })
+    }
+
+    fn ask_at(&self, holder: &Holder) {
+        if let Some(askers) = &self.askers {
+            askers.step_to(holder.clock_ms);
+        }
     }
 
     /// The store without the fault.
@@ -191,7 +206,10 @@ impl LeaseStore for Faulty {
         holder: &Holder,
         terms: &LeaseTerms,
     ) -> Result<Lease, StoreError> {
-        let call = self.inner.acquire(pool, which, holder, terms);
+        let call = async {
+            self.ask_at(holder);
+            self.inner.acquire(pool, which, holder, terms).await
+        };
         let mut lease = self.perform("acquire", call, |lease| Some(Call::Acquire(lease.clone()))).await?;
         match *locked(&self.fault) {
             Fault::OneWorkerForAll => lease.worker = pool.block.start,
@@ -202,7 +220,10 @@ impl LeaseStore for Faulty {
     }
 
     async fn renew(&self, lease: &Lease, holder: &Holder, terms: &LeaseTerms) -> Result<Lease, StoreError> {
-        let call = self.inner.renew(lease, holder, terms);
+        let call = async {
+            self.ask_at(holder);
+            self.inner.renew(lease, holder, terms).await
+        };
         self.perform("renew", call, |longer| Some(Call::Renew(longer.clone()))).await
     }
 
@@ -226,6 +247,10 @@ impl LeaseStore for Faulty {
 
     async fn history(&self, pool: &WorkerPool, at_ms: u64) -> Result<Vec<Grant>, StoreError> {
         self.perform("history", self.inner.history(pool, at_ms), |_| None).await
+    }
+
+    fn has_clock(&self) -> bool {
+        self.askers.is_none()
     }
 }
 

@@ -241,6 +241,10 @@ impl Trio {
     async fn with(offsets_ms: &[i64]) -> Self {
         let store_clock = ManualClock::at(NOW_MS);
         let store = Faulty::new(&store_clock);
+        Self::on(store_clock, store, offsets_ms).await
+    }
+
+    async fn on(store_clock: ManualClock, store: Arc<Faulty>, offsets_ms: &[i64]) -> Self {
         let mut trio = Self { store_clock, store, clocks: Vec::new(), running: Vec::new() };
         for offset_ms in offsets_ms {
             // Nobody is there to refuse the first ones, or they are told to bear with it.
@@ -289,7 +293,7 @@ async fn a_clock_that_disagrees_with_the_others_does_not_start() {
 async fn nobody_to_compare_with_is_no_reason_to_stop() {
     // A clock hours off, alone; then one whose peers cannot be asked; then one whose peers have gone.
     let mut trio = Trio::with(&[]).await;
-    trio.start(-7_200_000, "").await.unwrap();
+    trio.start(7_200_000, "").await.unwrap();
     assert_eq!((only(&trio.running[0]).peers, only(&trio.running[0]).clock_skew_ms), (0, None));
     trio.store.set(Fault::DownFor("leases"));
     trio.start(0, "").await.unwrap();
@@ -356,6 +360,154 @@ async fn a_step_back_gives_the_worker_id_up() {
     seen.push(minter.mint_ready().await.unwrap());
     assert!(seen[1] > seen[0]);
     assert!(trio.running[0].health().ready);
+}
+
+/// The store is away when the clock is set back. Nothing is gained by stopping: the window is ours, and a logical clock keeps
+/// the order. The worker id is given up when the store is back.
+#[tokio::test(start_paused = true)]
+async fn a_step_back_while_the_store_is_away_stops_nobody() {
+    let trio = Trio::with(&[0]).await;
+    let minter = events(&trio.running[0]);
+    trio.pass(RENEW_MS).await;
+    let mut seen = vec![minter.mint().unwrap()];
+    trio.store.set(Fault::Down);
+    trio.clocks[0].step(-150);
+    for _ in 0..4 {
+        trio.pass(RENEW_MS).await;
+        seen.push(minter.mint().unwrap());
+        assert!(trio.running[0].health().ready);
+    }
+    assert!(seen.is_sorted_by(|one, next| one < next));
+    assert_eq!((trio.store.claims(), trio.store.last_release()), (1, None));
+
+    trio.store.set(Fault::None);
+    trio.pass(RENEW_MS).await;
+    assert_eq!(trio.store.claims(), 2, "given up as soon as the store could be told");
+    let told_ms = trio.store.last_release().unwrap().1;
+    let last_ms = minter.scheme().anatomy(*seen.last().unwrap()).unwrap().time.unwrap().unix_ms;
+    assert_eq!(told_ms, u64::try_from(last_ms).unwrap() + 1, "above all it had stamped");
+    assert!(minter.mint_ready().await.unwrap() > *seen.last().unwrap());
+}
+
+/// The worker id is given back, and no other is to be had: whoever asks is told so, and the reserve or the exit are for that.
+#[tokio::test(start_paused = true)]
+async fn who_gave_its_worker_id_up_and_gets_no_other_is_not_ready() {
+    let mut trio = Trio::with(&[]).await;
+    let lost = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let clock = ManualClock::at(NOW_MS);
+    let text = config(&trio.store.url(), "", "on_lease_lost = \"exit\"");
+    let told = Arc::clone(&lost);
+    let registry = builder(&clock)
+        .on_lease_lost(move |why| told.lock().unwrap().push(why.to_owned()))
+        .build(config_in(Path::new("."), &text))
+        .await
+        .unwrap();
+    settle().await;
+    trio.clocks.push(clock);
+    trio.running.push(registry);
+    let minter = events(&trio.running[0]);
+    trio.pass(RENEW_MS).await;
+    trio.store.set(Fault::DownFor("acquire"));
+    trio.clocks[0].step(-150);
+    trio.pass(RENEW_MS + 100).await;
+    assert_eq!(trio.store.last_release().map(|(worker, _)| worker), Some(0));
+    assert!(minter.mint().is_err());
+    let health = trio.running[0].health();
+    assert!(!health.ready && !health.leases[0].live, "{health:?}");
+    let told = lost.lock().unwrap().clone();
+    assert!(told.len() == 1 && told[0].contains("worker id 0 is lost"), "{told:?}");
+}
+
+/// The store's clock is an hour ahead. A window that begins then is of no use for an hour, and its worker id would be spoilt
+/// for as long, one at each start.
+#[tokio::test(start_paused = true)]
+async fn a_window_that_begins_far_ahead_is_refused_and_spoils_no_worker_id() {
+    let mut trio = Trio::with(&[0]).await;
+    let floors = async |trio: &Trio| -> Vec<u64> {
+        trio.store.healthy().leases(&pool()).await.unwrap().iter().map(|row| row.floor_ms).collect()
+    };
+    let before = floors(&trio).await;
+    trio.store_clock.step(3_600_000);
+    for _ in 0..3 {
+        let BuildError::Store { source, .. } = trio.start(0, "").await.unwrap_err() else { unreachable!("a refusal") };
+        assert_eq!(source.kind(), StoreErrorKind::Refused);
+        let told = source.to_string();
+        for part in ["1800003600000 ms since 1970", "this machine's 1800000000000", "3600000 ms less", "set the clock"]
+        {
+            assert!(told.contains(part), "{part}: {told}");
+        }
+    }
+    assert_eq!(floors(&trio).await, before);
+    assert_eq!(trio.store.claims(), 1);
+    // The clock is set right: everybody starts.
+    trio.store_clock.step(-3_600_000);
+    trio.start(0, "").await.unwrap();
+    events(trio.running.last().unwrap()).mint().unwrap();
+}
+
+/// etcd and ZooKeeper have no clock. A process that is eight hours fast and crashes again and again would take one worker id with
+/// each start, for eight hours, until the pool is empty.
+#[tokio::test(start_paused = true)]
+async fn without_a_clock_in_the_store_the_holders_tell_the_time() {
+    const EIGHT_HOURS_MS: i64 = 8 * 3_600_000;
+    let mut trio = Trio::on(ManualClock::at(NOW_MS), Faulty::without_clock(), &[0, 0]).await;
+    trio.pass(RENEW_MS).await;
+    let floors = async |trio: &Trio| -> Vec<u64> {
+        trio.store.healthy().leases(&pool()).await.unwrap().iter().map(|row| row.floor_ms).collect()
+    };
+    for _ in 0..3 {
+        let clock = ManualClock::at(NOW_MS.saturating_add_signed(EIGHT_HOURS_MS));
+        let text = config(&trio.store.url(), "", "");
+        let starting = tokio::spawn(async move { build(&clock, &text, &[]).await });
+        // It watches for longer than a renewal takes.
+        trio.pass(RENEW_MS + 2_000).await;
+        let BuildError::Store { source, .. } = starting.await.unwrap().unwrap_err() else { unreachable!("a refusal") };
+        assert_eq!(source.kind(), StoreErrorKind::Refused);
+        let told = source.to_string();
+        assert!(
+            told.contains("this machine's clock shows 1800028800000 ms") && told.contains("just renewed"),
+            "{told}"
+        );
+    }
+    assert_eq!((trio.store.claims(), floors(&trio).await.len()), (2, 2), "no worker id was touched");
+    assert!(floors(&trio).await.iter().all(|floor_ms| *floor_ms < NOW_MS + 2 * WINDOW_MS));
+    // Whose clock is right starts at once.
+    let claims = trio.store.claims();
+    let began = tokio::time::Instant::now();
+    let passed_ms = i64::try_from(trio.clocks[0].unix_ms() - NOW_MS).unwrap();
+    trio.start(passed_ms, "").await.unwrap();
+    assert_eq!((trio.store.claims(), began.elapsed()), (claims + 1, Duration::ZERO));
+    events(trio.running.last().unwrap()).mint().unwrap();
+}
+
+/// Everybody crashed, hours ago: their rows tell nothing, and a start waits no longer than for one renewal.
+#[tokio::test(start_paused = true)]
+async fn holders_that_are_gone_keep_nobody_from_starting() {
+    let mut trio = Trio::on(ManualClock::at(NOW_MS), Faulty::without_clock(), &[0, 0]).await;
+    trio.store.set(Fault::Down);
+    trio.running.clear();
+    trio.store.set(Fault::None);
+    let began = tokio::time::Instant::now();
+    trio.start(8 * 3_600_000, "").await.unwrap();
+    assert!(began.elapsed() <= Duration::from_millis(RENEW_MS + 1_000), "{:?}", began.elapsed());
+    events(&trio.running[0]).mint().unwrap();
+}
+
+/// A setting that would do nothing is told, not passed over.
+#[test]
+fn limits_of_the_clock_on_a_store_of_one_machine_are_told_to_be_idle() {
+    let told = |clock: &str, url: &str| {
+        let config = config_in(Path::new("."), &config(url, "", clock));
+        builder(&ManualClock::at(NOW_MS)).check(&config).unwrap().warnings.to_string()
+    };
+    let clock = "clock = { release = \"1s\" }";
+    for url in ["sqlite:ids.db", "file:ids", "memory:"] {
+        let told = told(clock, url);
+        assert!(told.contains("workers.main.clock: has no effect: store main is of this machine"), "{told}");
+        assert!(told.contains("mintage.toml:9:"), "{told}");
+    }
+    assert_eq!(told("", "sqlite:ids.db"), "");
+    assert_eq!(told(clock, &Faulty::without_clock().url()), "");
 }
 
 // ---- the reserve ----

@@ -369,6 +369,37 @@ async fn a_registry_that_minted_nothing_gives_its_whole_window_back() {
     assert_eq!(row.floor_ms, NOW_MS);
 }
 
+/// A process that ended minting by itself still knows how far it got: less, and the next holder would repeat it.
+#[tokio::test(start_paused = true)]
+async fn whatever_stopped_minting_first_close_says_how_far_it_got() {
+    // `on_lease_lost = "exit"` with a hook that lets the process live on.
+    let clock = ManualClock::at(NOW_MS);
+    let store = Faulty::new(&clock);
+    let config =
+        TWO_UNITS.replace("STORE", &store.url()).replace("[workers.main]", "[workers.main]\non_lease_lost = \"exit\"");
+    let registry = builder(&clock).on_lease_lost(|_| {}).build(config_in(Path::new("."), &config)).await.unwrap();
+    settle().await;
+    let fine = registry.any_minter("fine").unwrap();
+    store.set(Fault::Down);
+    pass(&clock, WINDOW_MS - 1).await;
+    fine.mint().unwrap();
+    pass(&clock, 1_000).await;
+    assert_eq!(fine.mint(), Err(MintError::Closed), "it has ended");
+    store.set(Fault::None);
+    registry.close().await.unwrap();
+    assert_eq!(store.last_release(), Some((0, NOW_MS + WINDOW_MS)));
+
+    // The application closed the scheme by itself.
+    let stage = Stage::new().await;
+    stage.events.mint().unwrap();
+    stage.pass(100).await;
+    stage.events.mint().unwrap();
+    let mintage_core::AnyScheme::Int(scheme) = stage.events.scheme() else { unreachable!("64 bits") };
+    scheme.close().await.unwrap();
+    stage.registry.close().await.unwrap();
+    assert_eq!(stage.store.last_release(), Some((0, NOW_MS + 101)));
+}
+
 /// The store hangs: neither the renewal on its way nor the release may hold the process up for ever.
 #[tokio::test(start_paused = true)]
 async fn close_ends_while_a_renewal_hangs() {
@@ -514,4 +545,45 @@ async fn no_free_worker_at_the_start_says_until_when() {
     pass(&clock, until_ms - NOW_MS).await;
     store.set(Fault::None);
     build().await.unwrap().close().await.unwrap();
+}
+
+/// A restarted process has no token, and one kept on disk would not let it in sooner: what a crash leaves is a floor, the end of
+/// the window, and it lies later than the end of the lease.
+#[tokio::test(start_paused = true)]
+async fn naming_the_token_of_before_does_not_shorten_the_rest_of_a_crash() {
+    let clock = ManualClock::at(NOW_MS);
+    let store = Faulty::new(&clock);
+    let mut holder = Holder::new(1, "host", NOW_MS);
+    store.healthy().acquire(&pool(), WorkerChoice::Exactly(0), &holder, &terms()).await.unwrap();
+    let mut free_after_ms = Vec::new();
+    for previous in [None, Some(1)] {
+        holder = Holder::new(2, "host", NOW_MS);
+        holder.previous = previous;
+        let error = store.healthy().acquire(&pool(), WorkerChoice::Exactly(0), &holder, &terms()).await.unwrap_err();
+        free_after_ms.push(error.retry_at_ms().unwrap() - NOW_MS);
+    }
+    assert_eq!(free_after_ms, [WINDOW_MS - AHEAD_MS; 2]);
+}
+
+/// What a store fixed when the pool was made stays. The way out that the error names leads out: a new store, after the wait.
+#[tokio::test(start_paused = true)]
+async fn a_longer_window_than_was_fixed_is_had_in_a_new_store() {
+    let clock = ManualClock::at(NOW_MS);
+    let store = Faulty::new(&clock);
+    let registry = start(&clock, &store, "").await.unwrap();
+    let events = registry.any_minter("events").unwrap();
+    let mut seen = HashSet::from([events.mint().unwrap()]);
+    registry.close().await.unwrap();
+    let longer = "window = \"10m\"";
+    let BuildError::Store { source, .. } = start(&clock, &store, longer).await.unwrap_err() else {
+        unreachable!("a no")
+    };
+    assert_eq!(source.kind(), StoreErrorKind::Refused);
+    let (wait_ms, told) = (WINDOW_MS + AHEAD_MS + GUARD_MS, source.to_string());
+    assert!(told.contains(&format!("wait for {wait_ms} ms")) && told.contains("in a new store"), "{told}");
+    pass(&clock, wait_ms).await;
+    let new = Faulty::new(&clock);
+    let registry = start(&clock, &new, longer).await.unwrap();
+    assert_eq!(registry.leases()[0].window_end_ms, NOW_MS + wait_ms + 600_000);
+    assert!(seen.insert(registry.any_minter("events").unwrap().mint().unwrap()));
 }

@@ -7,7 +7,7 @@ use mintage_core::{AnyId, Clock, ManualClock, MintError, StoreErrorKind};
 
 use crate::{
     NOW_MS, config_in,
-    faulty::{Faulty, builder},
+    faulty::{Call, Faulty, builder},
     settle,
 };
 
@@ -151,6 +151,20 @@ async fn a_change_that_comes_too_soon_is_refused_and_records_nothing() {
     // Once recorded it cannot be moved.
     let (kind, _) = refused(stage.build(&after(&stage.before(), UNTIL)).await);
     assert_eq!(kind, StoreErrorKind::FormatMismatch);
+}
+
+/// The starter's clock is two days behind the store's. By its own there are three days and a half left, and in truth not even two.
+#[tokio::test(start_paused = true)]
+async fn whose_clock_is_behind_the_stores_changes_no_layout() {
+    let stage = Stage::new();
+    stage.build(&stage.before()).await.unwrap().close().await.unwrap();
+    let late = ManualClock::at(NOW_MS - 2 * DAY_MS);
+    let changed = after(&stage.before(), "2027-01-16T20:00:00Z");
+    let (kind, told) = refused(builder(&late).build(config_in(Path::new("."), &changed)).await);
+    assert!(kind == StoreErrorKind::Refused && told.contains("set the clock that is wrong"), "{told}");
+    let pins = stage.store.calls().iter().filter(|call| matches!(call, Call::Pin(_))).count();
+    assert_eq!(pins, 1, "of the old layout");
+    stage.build(&stage.before()).await.unwrap();
 }
 
 /// Ids of another system, read by its layout: nobody holds a window there.

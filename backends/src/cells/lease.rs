@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use async_trait::async_trait;
 use mintage_core::{
     Grant, Holder, Lease, LeaseRow, LeaseStore, LeaseTerms, StoreError, WorkerChoice, WorkerPool,
-    protocol::{self, HISTORY_KEPT_MS, WorkerRow},
+    protocol::{self, HISTORY_KEPT_MS, PoolRow, WorkerRow},
 };
 
 use super::{
@@ -128,6 +128,10 @@ impl<C: Cells> LeaseStore for CellStore<C> {
             history(&mut work, pool, at_ms).await
         })
         .await
+    }
+
+    fn has_clock(&self) -> bool {
+        self.cells.has_clock()
     }
 }
 
@@ -404,10 +408,27 @@ fn bump<C: Cells>(
     let bumped = record.regions.get_mut(region).ok_or(Fault::Changed)?;
     let granted_at_ms = chunks.values().map(|chunk| chunk.granted_at_ms).max().unwrap_or(0);
     bumped.row.granted_at_ms = bumped.row.granted_at_ms.max(granted_at_ms);
+    if work.by_own_clock {
+        not_behind(pool, &bumped.row, work.now_ms)?;
+    }
     protocol::bump(&mut bumped.row, work.now_ms);
     bumped.life.clone_from(&work.life);
     work.put(pool_key(pool), &record);
     Ok(())
+}
+
+/// What a store forgot was granted after what it still knows. So a clock that is behind even that says nothing about how far the
+/// forgotten windows may reach, and a bump that counts on it could begin below their ends.
+fn not_behind(pool: &str, row: &PoolRow, now_ms: u64) -> Result<(), StoreError> {
+    if now_ms.saturating_add(row.guard_ms) >= row.granted_at_ms {
+        return Ok(());
+    }
+    Err(rules::refused(format!(
+        "pool {pool}: a bump goes by this machine's clock, which shows {now_ms} ms since 1970; the store was in use at {}, {} ms \
+         later: set the clock, then try again. Nothing was changed",
+        row.granted_at_ms,
+        row.granted_at_ms - now_ms
+    )))
 }
 
 /// The time. Where the store has no clock it is this machine's, but not before the time at which half of the holders have

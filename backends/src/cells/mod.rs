@@ -46,6 +46,9 @@ pub(crate) trait Cells: fmt::Debug + Send + Sync + 'static {
     /// What errors call it: its address without any password.
     fn place(&self) -> &str;
 
+    /// Whether its snapshots have a time.
+    fn has_clock(&self) -> bool;
+
     /// Reads records, in the order of the keys: all of them as they stood at one moment after the call began. Calls decide
     /// from what several records say together, and an error is not checked by any change.
     ///

@@ -93,6 +93,10 @@ impl LeaseStore for SqliteStore {
         })
         .await
     }
+
+    fn has_clock(&self) -> bool {
+        false
+    }
 }
 
 async fn acquire(

@@ -63,6 +63,52 @@ async fn clocks_of_processes() {
     assert_windows_disjoint(&leases);
 }
 
+/// A bump goes by the clock of the machine it is made on. One that is behind what the store has seen is refused.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_late_clock_bumps_nothing() {
+    const TEN_MINUTES_MS: u64 = 600_000;
+    let Some(server) = Etcd::start() else { return };
+    let now_ms = SystemClock.unix_ms();
+    let at =
+        async |clock_ms: u64| open_within(server.url(), Arc::new(ManualClock::at(clock_ms)), TIMEOUT_MS).await.unwrap();
+    let pool = pool("bumped", 8);
+    let before = claim(&at(now_ms).await, &pool, 1).await.unwrap();
+    let late = at(now_ms - TEN_MINUTES_MS).await.leases.unwrap();
+    assert!(!late.has_clock());
+    let told = late.bump(&pool).await.unwrap_err();
+    assert_eq!(told.kind(), StoreErrorKind::Refused);
+    assert!(told.to_string().contains("600000 ms later: set the clock"), "{told}");
+    // As far behind as a successor of the store may be.
+    let store = at(now_ms - pool.limits.guard_ms).await;
+    store.leases.as_ref().unwrap().bump(&pool).await.unwrap();
+    let early = claim(&at(now_ms + 1).await, &pool, 2).await.unwrap_err();
+    assert_eq!(early.kind(), StoreErrorKind::NoFreeWorker, "above all that can have been granted, which is not yet");
+    let after = claim(&at(now_ms + TEN_MINUTES_MS).await, &pool, 3).await.unwrap();
+    assert_eq!(after.fence.inc, before.fence.inc + 1);
+}
+
+/// A process that was hours fast and alone has crashed. Its row passes for the time, so others are refused, and moves no floor of
+/// theirs; an operator takes its worker id away, and they start.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_fast_holder_that_crashed_is_released_by_hand() {
+    let Some(server) = Etcd::start() else { return };
+    let now_ms = SystemClock.unix_ms();
+    let at =
+        async |clock_ms: u64| open_within(server.url(), Arc::new(ManualClock::at(clock_ms)), TIMEOUT_MS).await.unwrap();
+    let pool = pool("fast", 8);
+    let fast = claim(&at(now_ms + 8 * 3_600_000).await, &pool, 1).await.unwrap();
+    let right = at(now_ms).await.leases.unwrap();
+    let mut holder = Holder::new(2, "right", now_ms);
+    holder.start_max_ms = Some(now_ms + AHEAD_MS);
+    let told = right.acquire(&pool, WorkerChoice::Any, &holder, &terms()).await.unwrap_err();
+    assert!(told.kind() == StoreErrorKind::Refused && told.to_string().contains("28800000 ms less"), "{told}");
+    assert_eq!(right.leases(&pool).await.unwrap().len(), 1);
+    right.free(&pool, fast.worker).await.unwrap();
+    let lease = right.acquire(&pool, WorkerChoice::Any, &holder, &terms()).await.unwrap();
+    assert_eq!(lease.window.start, now_ms);
+    assert_windows_disjoint(&[fast, lease]);
+}
+
 /// Everything is deleted under a process that uses it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn emptied() {

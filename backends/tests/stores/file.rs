@@ -149,3 +149,28 @@ async fn a_deleted_lock_file_and_a_leftover_of_a_crash_do_no_harm() {
     let lock = fs::read_to_string(folder.path().join("lock")).unwrap();
     assert!(lock.contains("Leave it"), "whoever opens the lock file reads why it is there: {lock:?}");
 }
+
+/// A disk that hangs holds a thread of its own up, not the runtime: the timeout cuts the call off. A named pipe in place of the lock
+/// hangs in `open` until somebody reads from it.
+#[cfg(unix)]
+#[test]
+fn a_lock_file_that_hangs_is_cut_off() {
+    let folder = tempfile::tempdir().unwrap();
+    let lock = folder.path().join("lock");
+    assert!(std::process::Command::new("mkfifo").arg(&lock).status().unwrap().success());
+    let (tell, told) = std::sync::mpsc::channel();
+    let path = folder.path().to_owned();
+    let opening = std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let clock = Arc::new(ManualClock::at(NOW_MS));
+        let outcome = runtime.block_on(FileStore::open(path, clock, Duration::from_millis(200)));
+        tell.send(outcome.map(drop)).unwrap();
+    });
+    let outcome = told.recv_timeout(Duration::from_secs(10));
+    // Lets whoever hangs go on.
+    drop(fs::File::open(&lock).unwrap());
+    let error = outcome.expect("it is cut off").unwrap_err();
+    assert_eq!(error.kind(), StoreErrorKind::Unavailable);
+    assert!(error.to_string().contains("did not answer within 200 ms"), "{error}");
+    opening.join().unwrap();
+}

@@ -87,6 +87,7 @@ fn stores_are_made_and_bumped() {
     let first = folder.run(&["new", "events"]).expect(0).numbers();
     let dry = folder.run(&["store", "bump", "--dry-run"]).expect(0);
     assert!(dry.out.contains("main eu") && dry.out.contains("orders"), "{dry:?}");
+    assert!(dry.out.contains("so this machine's counts: 20"), "{dry:?}");
     folder.run(&["store", "bump"]).expect(4).says("not confirmed");
     folder.run(&["store", "bump", "--yes"]).expect(0).says("1 pool was bumped; no sequence was changed");
     // Windows begin after all that can have been granted: 63 seconds by default.

@@ -109,7 +109,9 @@ impl<'c> Reader<'c> {
         }
     }
 
-    pub(super) fn clock_limits(&mut self, block: &Block<'c>) -> ClockLimits {
+    /// In a store of one machine all holders read the clock that the store reads: there is nothing to compare, and another
+    /// worker id would be no better off after a step back.
+    pub(super) fn clock_limits(&mut self, block: &Block<'c>, store: &str, local: bool) -> ClockLimits {
         let mut limits = ClockLimits::default();
         let mut settings = self.settings(block);
         let Some(mut clock) = settings.table("clock") else { return limits };
@@ -129,6 +131,14 @@ impl<'c> Reader<'c> {
                 words::duration(limits.refuse_start_ms)
             );
             clock.refuse(if clock.has("alert") { "alert" } else { "refuse_start" }, message);
+        }
+        if local {
+            let message = format!(
+                "has no effect: store {store} is of this machine, whose one clock all its processes read, so nothing is compared \
+                 and a step back gives no worker id up; take it out"
+            );
+            let at = block.setting("clock").map(|setting| setting.at);
+            self.problems.push(Problem { path: join(&block.path, "clock"), at, message, warning: true });
         }
         limits
     }

@@ -133,6 +133,7 @@ impl<'c> Reader<'c> {
         let which = replica.unwrap_or(fixed);
         self.local_promise(&store, &share, which);
         let count = share.count;
+        let clock = self.clock_limits(block, &store, share.local);
         PoolConfig {
             name: block.name.to_owned(),
             store,
@@ -144,7 +145,7 @@ impl<'c> Reader<'c> {
             instance: self.instance(block),
             count,
             on_lease_lost: self.on_lease_lost(block),
-            clock: self.clock_limits(block),
+            clock,
             fallback: None,
             at: block.at,
         }
