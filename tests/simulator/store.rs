@@ -29,7 +29,7 @@ pub(crate) struct Store {
     since_takeover: Option<usize>,
     /// Which physical life of the store this is: what a failover cannot forget.
     life: u64,
-    /// The latest time with which this life has granted anything.
+    /// The latest time with which any life has granted anything.
     granted_at_ms: u64,
     pub(crate) is_down: bool,
     pub(crate) doom: Doom,
@@ -89,7 +89,7 @@ pub(crate) enum Loss {
 /// What the clock of a store shows that takes over.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Handover {
-    /// How far it is behind the latest time with which the old one has granted anything.
+    /// How far it is behind the latest time with which any store before it has granted anything.
     pub(crate) behind_ms: u64,
     /// How late it may be. Where that would be more, it is right.
     pub(crate) late_ms_max: u64,
@@ -171,7 +171,8 @@ impl Store {
         if let Some(pool) = &mut self.rows.pool {
             (self.rules.bump)(pool, shown_ms);
         }
-        self.granted_at_ms = shown_ms;
+        // Not the new clock alone: the next failover may lose this bump too, and a guard holds between any two stores.
+        self.granted_at_ms = self.granted_at_ms.max(shown_ms);
         self.doom = Doom::Never;
         self.disk = Disk::Fine;
         lost
