@@ -49,6 +49,9 @@ mod forks {
     const IDS: usize = 400;
     /// A lease short enough that its end is seen.
     const WINDOW: Duration = Duration::from_millis(600);
+    const SHORT_LEASE: &str = r#"renew = "60ms", ttl = "500ms", window = "600ms""#;
+    /// One that no busy machine lets run out while the test runs: what is asked is who holds it.
+    const LONG_LEASE: &str = r#"renew = "20s", ttl = "60s", window = "60s""#;
     /// After so many seconds a child that hangs is ended by its alarm.
     const CHILD_SECONDS_MAX: u32 = 30;
 
@@ -84,7 +87,7 @@ order = "time"
 [entities.tokens]
 scheme = "uuidv4"
 [workers.main]
-lease = { renew = "60ms", ttl = "500ms", window = "600ms", quarantine = "0s" }
+lease = { LEASE, quarantine = "0s" }
 [stores.main]
 url = "STORE"
 "#;
@@ -112,8 +115,12 @@ url = "STORE"
 
     impl Stage {
         fn new(store: &str) -> Self {
+            Self::with_lease(SHORT_LEASE, store)
+        }
+
+        fn with_lease(lease: &str, store: &str) -> Self {
             let folder = tempfile::tempdir().unwrap();
-            let (runtime, registry, minters) = start(folder.path(), store);
+            let (runtime, registry, minters) = start(folder.path(), store, lease);
             let stage = Self { minters, registry, runtime, folder };
             stage.mint(&STATEFUL);
             stage.mint(&RANDOM);
@@ -149,10 +156,10 @@ url = "STORE"
         }
     }
 
-    fn start(folder: &Path, store: &str) -> (Runtime, Registry, BTreeMap<String, AnyMinter>) {
+    fn start(folder: &Path, store: &str, lease: &str) -> (Runtime, Registry, BTreeMap<String, AnyMinter>) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let file = folder.join("mintage.toml").display().to_string();
-        let config = Config::parse(&CONFIG.replace("STORE", store), file).unwrap();
+        let config = Config::parse(&CONFIG.replace("STORE", store).replace("LEASE", lease), file).unwrap();
         let building = Registry::builder().builtins().plugin::<Watched>().build(config);
         let registry = runtime.block_on(building).unwrap();
         let entities = STATEFUL.iter().chain(&RANDOM);
@@ -324,9 +331,9 @@ url = "STORE"
 
     /// Whoever needs ids in a child builds a registry there, on a runtime of its own.
     fn a_registry_of_its_own(store: &str) {
-        let stage = Stage::new(store);
+        let stage = Stage::with_lease(LONG_LEASE, store);
         let child = || {
-            let (runtime, registry, minters) = start(stage.folder.path(), store);
+            let (runtime, registry, minters) = start(stage.folder.path(), store, LONG_LEASE);
             let mut said = vec![format!("worker {}", registry.leases()[0].worker)];
             said.extend(mint(&runtime, &minters, &STATEFUL));
             said.extend(mint(&runtime, &minters, &RANDOM));
@@ -338,7 +345,11 @@ url = "STORE"
         };
         let (one, two) = (begin_child(child), begin_child(child));
         let ours = [stage.mint(&STATEFUL), stage.mint(&RANDOM)].concat();
-        let said = [end_child(one.0, one.1), end_child(two.0, two.1), ours];
+        // The parent's runtime is driven meanwhile: stopped in the middle of a transaction it would hold SQLite's one write lock, and
+        // the children would wait for that.
+        let waiting = stage.runtime.spawn_blocking(move || [end_child(one.0, one.1), end_child(two.0, two.1)]);
+        let [first, second] = stage.runtime.block_on(waiting).unwrap();
+        let said = [first, second, ours];
         let worker = |said: &Vec<String>| said[0].strip_prefix("worker ").map(|worker| worker.parse::<u32>().unwrap());
         assert_eq!(stage.registry.leases()[0].worker, 0);
         for said in &said[..2] {
@@ -358,7 +369,7 @@ url = "STORE"
         let (mut gate, mut opener) = pipe();
         let folder = stage.folder.path().to_owned();
         let (child, said) = begin_child(|| {
-            let (runtime, registry, minters) = start(&folder, store);
+            let (runtime, registry, minters) = start(&folder, store, SHORT_LEASE);
             let mut said = mint(&runtime, &minters, &STATEFUL);
             gate.read_exact(&mut [0]).unwrap();
             said.extend(mint(&runtime, &minters, &STATEFUL));
@@ -375,7 +386,7 @@ url = "STORE"
         opener.write_all(&[1]).unwrap();
         let theirs = end_child(child, said);
         // A third process, after both.
-        let (runtime, registry, minters) = start(folder.path(), store);
+        let (runtime, registry, minters) = start(folder.path(), store, SHORT_LEASE);
         let after = mint(&runtime, &minters, &STATEFUL);
         runtime.block_on(registry.close()).unwrap();
         assert_distinct("a child that outlives its parent's registry", &[ours, theirs, after]);

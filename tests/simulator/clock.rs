@@ -31,6 +31,10 @@ impl SkewedClock {
         Self { began, hands: Arc::default() }
     }
 
+    pub(crate) fn right_ms(&self) -> u64 {
+        BEGIN_MS + self.elapsed_ms()
+    }
+
     pub(crate) fn error_ms(&self) -> i64 {
         self.hands.error_ms.load(Ordering::SeqCst)
     }
@@ -55,7 +59,7 @@ impl SkewedClock {
 impl Clock for SkewedClock {
     fn unix_ms(&self) -> u64 {
         match self.hands.stale_ms.load(Ordering::SeqCst) {
-            0 => (BEGIN_MS + self.elapsed_ms()).saturating_add_signed(self.error_ms()),
+            0 => self.right_ms().saturating_add_signed(self.error_ms()),
             stale_ms => stale_ms,
         }
     }

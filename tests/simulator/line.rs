@@ -22,7 +22,10 @@ use mintage_core::{
 use mintage_schemes::Entropy;
 use tokio::sync::{oneshot, watch};
 
-use crate::{mutants::Rules, store::Store};
+use crate::{
+    mutants::{Edges, Rules},
+    store::Store,
+};
 
 /// How one process is connected. Percentages are of messages.
 #[derive(Clone, Copy, Debug)]
@@ -35,6 +38,7 @@ pub(crate) struct Weather {
 
 impl Weather {
     pub(crate) const FINE: Self = Self { requests_lost: 0, answers_lost: 0, repeated: 0, delay_ms_max: 2 };
+    pub(crate) const CUT_OFF: Self = Self { requests_lost: 100, ..Self::FINE };
 }
 
 /// The network of one process: it stays while the process dies and starts again.
@@ -49,7 +53,8 @@ pub(crate) struct Network {
     timeout_ms: u64,
     /// How many messages are repeated at least, in percent.
     repeated_min: u64,
-    trim_mid_unit_ms: Option<u64>,
+    edges: Edges,
+    unit_ms: u64,
 }
 
 /// What one life of a process sees of the store.
@@ -70,9 +75,9 @@ impl Network {
         unit_ms: u64,
     ) -> Arc<Self> {
         let (dice, weather, paused) = (Entropy::seeded(seed), Mutex::new(Weather::FINE), watch::Sender::new(false));
-        let trim_mid_unit_ms = rules.trim_mid_unit.then_some(unit_ms);
-        let repeated_min = if rules.repeats_everything { 100 } else { 0 };
-        Arc::new(Self { store, dice, weather, paused, repeat_ms_max, timeout_ms, repeated_min, trim_mid_unit_ms })
+        let repeated_min = if rules.fixed.repeats_everything { 100 } else { 0 };
+        let edges = rules.edges;
+        Arc::new(Self { store, dice, weather, paused, repeat_ms_max, timeout_ms, repeated_min, edges, unit_ms })
     }
 
     pub(crate) fn set(&self, weather: Weather) {
@@ -172,10 +177,7 @@ impl Line {
     }
 
     fn hear(&self, lease: &mut Lease) {
-        if let Some(unit_ms) = self.network.trim_mid_unit_ms {
-            // The mutant's other half: it begins with the unit in which its window begins.
-            lease.window.start -= lease.window.start % unit_ms;
-        }
+        lease.window = self.network.edges.seen(lease.window.clone(), self.network.unit_ms);
         locked(&self.heard).push((lease.worker, lease.window.clone()));
     }
 }
@@ -204,9 +206,7 @@ impl LeaseStore for Line {
 
     async fn release(&self, lease: Lease, first_unused_ms: u64, terms: &LeaseTerms) -> Result<(), StoreError> {
         let terms = *terms;
-        // The mutant gives back from one millisecond after the start of the last unit used.
-        let back_ms = self.network.trim_mid_unit_ms.map_or(0, |unit_ms| unit_ms - 1);
-        let first_unused_ms = first_unused_ms.saturating_sub(back_ms);
+        let first_unused_ms = self.network.edges.given_back(first_unused_ms, self.network.unit_ms);
         self.network.ask(move |store| store.release(&lease, first_unused_ms, &terms)).await
     }
 

@@ -3,10 +3,14 @@
 //!
 //! Each is made here, around the real functions; the library has no switch for any of them.
 
+use std::ops::Range;
+
 use mintage_core::{
     Fence, Holder, Lease, LeaseTerms, StoreError,
     protocol::{self, PoolRow, WorkerRow},
 };
+
+use crate::setting::Setting;
 
 /// What the store and the processes of a simulation do differently from the real ones: by default nothing.
 #[derive(Clone, Copy, Debug)]
@@ -16,20 +20,46 @@ pub(crate) struct Rules {
     pub(crate) extend: Extend,
     pub(crate) release: Release,
     pub(crate) bump: fn(&mut PoolRow, u64),
+    /// How far the clock of a store that takes over may be behind, in milliseconds.
+    pub(crate) behind_ms_max: fn(&Setting) -> u64,
     /// Runs on every lease before it leaves the store.
     pub(crate) answer: fn(Lease) -> Lease,
     /// Whether a counter stops after a failover until it was raised.
     pub(crate) ranges_know_the_life: bool,
     /// Whether the operator raises a counter above what processes hold, and not only above what they have minted.
     pub(crate) raise_above_what_is_held: bool,
-    /// Whether a holder gives back, and its successor begins, in the middle of a time unit.
-    pub(crate) trim_mid_unit: bool,
+    /// Whether what a full disk did not take is answered like what it took.
+    pub(crate) believes_failed_writes: bool,
+    pub(crate) edges: Edges,
+    /// Whether a process can tell that it is a forked child.
+    pub(crate) notices_forks: bool,
+    /// What is not left to chance, so that a wrong rule is looked for where it shows.
+    pub(crate) fixed: Fixed,
+}
+
+/// What a holder stamps at the edges of its window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Edges {
+    /// Units that lie wholly inside.
+    Inside,
+    /// Those that it only touches, too.
+    Touching,
+    /// It gives back, and its successor begins, in the middle of a unit.
+    TrimmedMidUnit,
+}
+
+/// What is not left to chance. `None` and `false` are.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Fixed {
+    pub(crate) unit_ms: Option<u64>,
+    /// How far after the store's now a window may start, in windows of 1 s.
+    pub(crate) ahead_ms: Option<u64>,
+    /// Whether the store fails over, and each time loses something.
+    pub(crate) fails_over: Option<bool>,
     /// Whether holders stop before their lease runs out, which is all that a lease without windows has.
     pub(crate) strict: bool,
     /// Whether every message comes a second time, late: what a fence is for.
     pub(crate) repeats_everything: bool,
-    /// Whether the store fails over, and always loses as much as it can. `None` leaves both to chance.
-    pub(crate) fails_over: Option<bool>,
 }
 
 impl Default for Rules {
@@ -39,13 +69,34 @@ impl Default for Rules {
             extend: protocol::extend,
             release: protocol::release,
             bump: protocol::bump,
+            behind_ms_max: |setting| setting.guard_ms,
             answer: |lease| lease,
             ranges_know_the_life: true,
             raise_above_what_is_held: true,
-            trim_mid_unit: false,
-            strict: false,
-            repeats_everything: false,
-            fails_over: None,
+            believes_failed_writes: false,
+            edges: Edges::Inside,
+            notices_forks: true,
+            fixed: Fixed::default(),
+        }
+    }
+}
+
+impl Edges {
+    /// What a holder takes its window for.
+    pub(crate) fn seen(self, window: Range<u64>, unit_ms: u64) -> Range<u64> {
+        let start = window.start - window.start % unit_ms;
+        match self {
+            Self::Inside => window,
+            Self::Touching => start..window.end.next_multiple_of(unit_ms),
+            Self::TrimmedMidUnit => start..window.end,
+        }
+    }
+
+    /// From where it gives back, if `first_unused_ms` is the start of the first unit it has not used.
+    pub(crate) fn given_back(self, first_unused_ms: u64, unit_ms: u64) -> u64 {
+        match self {
+            Self::Inside | Self::Touching => first_unused_ms,
+            Self::TrimmedMidUnit => first_unused_ms.saturating_sub(unit_ms - 1),
         }
     }
 }
@@ -54,37 +105,54 @@ impl Default for Rules {
 pub(crate) struct Mutant {
     pub(crate) name: &'static str,
     pub(crate) rules: Rules,
-    /// The one time unit in which it shows, if it is not all of them.
-    pub(crate) unit_ms: Option<u64>,
-    /// Where the search begins.
-    pub(crate) first_seed: u64,
 }
 
 /// All of them.
 pub(crate) fn all() -> Vec<Mutant> {
     let real = Rules::default();
-    // Each where its fault lies: a search by chance would take ten times as long.
-    let calm = Rules { fails_over: Some(false), ..real };
-    let forgetful = Rules { fails_over: Some(true), ..real };
-    let mutant = |name, rules| Mutant { name, rules, unit_ms: None, first_seed: 1 };
+    let calm = Fixed { fails_over: Some(false), ..Fixed::default() };
+    let forgetful = Fixed { fails_over: Some(true), ..Fixed::default() };
+    let seconds = Fixed { unit_ms: Some(1_000), ..calm };
+    let mutant = |name, fixed, rules| Mutant { name, rules: Rules { fixed, ..rules } };
     vec![
         mutant(
             "a lease without windows",
-            Rules { before_claim: forget_floors, answer: without_bounds, strict: true, ..calm },
+            Fixed { strict: true, ..calm },
+            Rules { before_claim: forget_floors, answer: without_bounds, ..real },
         ),
-        mutant("a release needs no fence", Rules { release: release_unfenced, repeats_everything: true, ..calm }),
-        // One run in five hundred shows it, so the search begins near one that does. The model (D3) finds it in ten steps.
-        Mutant {
-            first_seed: 480,
-            ..mutant("a renewal ignores the store's life", Rules { extend: extend_across_lives, ..forgetful })
-        },
-        mutant("no bump after a failover", Rules { bump: |_, _| (), ..forgetful }),
-        mutant("ranges go on after a failover", Rules { ranges_know_the_life: false, ..forgetful }),
-        mutant("a raise above the numbers in use only", Rules { raise_above_what_is_held: false, ..forgetful }),
-        Mutant {
-            unit_ms: Some(1_000),
-            ..mutant("a trim in the middle of a second", Rules { trim_mid_unit: true, ..calm })
-        },
+        mutant(
+            "a release needs no fence",
+            Fixed { repeats_everything: true, ..calm },
+            Rules { release: release_unfenced, ..real },
+        ),
+        mutant("no bump after a failover", forgetful, Rules { bump: |_, _| (), ..real }),
+        mutant("a renewal ignores the store's life", forgetful, Rules { extend: extend_across_lives, ..real }),
+        mutant(
+            "a bump leaves out `guard`",
+            Fixed { ahead_ms: Some(300), ..forgetful },
+            Rules { bump: bump_without_guard, ..real },
+        ),
+        mutant(
+            "a store takes over whose clock is further behind than `guard`",
+            forgetful,
+            Rules { behind_ms_max: |setting| setting.guard_ms + setting.window_ms, ..real },
+        ),
+        mutant(
+            "a bump leaves out `max_ahead`",
+            Fixed { ahead_ms: Some(800), ..forgetful },
+            Rules { bump: bump_without_ahead, ..real },
+        ),
+        mutant("ranges go on after a failover", forgetful, Rules { ranges_know_the_life: false, ..real }),
+        mutant("a raise above the numbers in use only", forgetful, Rules { raise_above_what_is_held: false, ..real }),
+        mutant("a write that failed is believed", calm, Rules { believes_failed_writes: true, ..real }),
+        mutant(
+            "a second is stamped that a window only touches",
+            Fixed { ahead_ms: Some(800), ..seconds },
+            Rules { edges: Edges::Touching, ..real },
+        ),
+        mutant("a trim in the middle of a second", seconds, Rules { edges: Edges::TrimmedMidUnit, ..real }),
+        #[cfg(target_os = "linux")]
+        mutant("a forked child does not notice", calm, Rules { notices_forks: false, ..real }),
     ]
 }
 
@@ -131,6 +199,20 @@ fn extend_across_lives(
     let longer = protocol::extend(pool, row, lease, holder, terms, now_ms);
     pool.inc = inc;
     longer
+}
+
+/// As if the clock of a store that takes over were never behind.
+fn bump_without_guard(pool: &mut PoolRow, now_ms: u64) {
+    let guard_ms = std::mem::take(&mut pool.guard_ms);
+    protocol::bump(pool, now_ms);
+    pool.guard_ms = guard_ms;
+}
+
+/// As if a window never started after the store's now.
+fn bump_without_ahead(pool: &mut PoolRow, now_ms: u64) {
+    let ahead_max_ms = std::mem::take(&mut pool.ahead_max_ms);
+    protocol::bump(pool, now_ms);
+    pool.ahead_max_ms = ahead_max_ms;
 }
 
 /// The signature of [`protocol::extend`].

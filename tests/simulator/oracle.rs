@@ -15,6 +15,8 @@ const TRACE_LEN: usize = 60;
 pub(crate) struct Verdict {
     /// Ids made twice, in the order in which they were noticed.
     pub(crate) duplicates: Vec<String>,
+    /// Grants that the store should not have made beside each other: what a duplicate comes from, if both holders use theirs.
+    pub(crate) overlaps: Vec<String>,
     /// Everything else that must not be.
     pub(crate) violations: Vec<String>,
     /// How many ids were made, of both kinds.
@@ -25,6 +27,8 @@ pub(crate) struct Verdict {
     pub(crate) failovers: u64,
     pub(crate) pauses: u64,
     pub(crate) steps: u64,
+    pub(crate) forks: u64,
+    pub(crate) full_disks: u64,
     trace: VecDeque<String>,
 }
 
@@ -54,12 +58,13 @@ impl Verdict {
     }
 
     pub(crate) fn is_clean(&self) -> bool {
-        self.duplicates.is_empty() && self.violations.is_empty()
+        self.duplicates.is_empty() && self.overlaps.is_empty() && self.violations.is_empty()
     }
 
     /// What went wrong and the last that happened before.
     pub(crate) fn story(&self) -> String {
-        let faults: Vec<&str> = self.duplicates.iter().chain(&self.violations).take(10).map(String::as_str).collect();
+        let faults: Vec<&str> =
+            self.duplicates.iter().chain(&self.overlaps).chain(&self.violations).take(10).map(String::as_str).collect();
         let trace: Vec<&str> = self.trace.iter().map(String::as_str).collect();
         format!("{}\nthe last that happened:\n{}", faults.join("\n"), trace.join("\n"))
     }
@@ -72,6 +77,8 @@ impl Verdict {
         self.failovers += other.failovers;
         self.pauses += other.pauses;
         self.steps += other.steps;
+        self.forks += other.forks;
+        self.full_disks += other.full_disks;
     }
 }
 
@@ -121,7 +128,14 @@ pub(crate) fn judge_the_log(log: &Log, verdict: &mut Verdict) {
     windows.sort_by_key(|(worker, window)| (*worker, window.start, window.end));
     for (one, next) in windows.iter().zip(windows.iter().skip(1)) {
         if one.0 == next.0 && next.1.start < one.1.end {
-            verdict.violations.push(format!("worker id {} was granted {:?} and {:?}", one.0, one.1, next.1));
+            verdict.overlaps.push(format!("worker id {} was granted {:?} and {:?}", one.0, one.1, next.1));
+        }
+    }
+    let mut ranges: Vec<&Range<u64>> = log.ranges.iter().filter(|range| !range.is_empty()).collect();
+    ranges.sort_by_key(|range| range.start);
+    for (one, next) in ranges.iter().zip(ranges.iter().skip(1)) {
+        if next.start < one.end {
+            verdict.overlaps.push(format!("numbers {one:?} and {next:?} were both handed out"));
         }
     }
 }

@@ -5,6 +5,8 @@ use std::ops::Range;
 
 use mintage_schemes::Entropy;
 
+use crate::mutants::Fixed;
+
 /// 2026-01-01T00:00:00Z in Unix ms: the epoch of the ids.
 const EPOCH_MS: u64 = 1_767_225_600_000;
 
@@ -49,22 +51,24 @@ pub(crate) struct Setting {
 }
 
 impl Setting {
-    /// The setting of a seed. `unit_ms` and `strict` overrule chance.
-    pub(crate) fn of(dice: &Entropy, unit_ms: Option<u64>, strict: bool) -> Self {
+    /// The setting of a seed. What is `fixed` overrules chance.
+    pub(crate) fn of(dice: &Entropy, fixed: Fixed) -> Self {
         let roll = |sides: u64| dice.draw_u64().unwrap() % sides;
         let drawn_ms = [1, 10, 1_000][roll(3) as usize];
-        let unit_ms = unit_ms.unwrap_or(drawn_ms);
+        let unit_ms = fixed.unit_ms.unwrap_or(drawn_ms);
         let scale = if unit_ms == 1_000 { 10 } else { 1 };
         let processes = 3 + roll(10) as usize;
         // Fewer ids than processes, so that each is used again and again.
         let worker_bits = match processes {
-            3 => 1,
-            4..=7 => 2,
+            3 | 4 => 1,
+            5..=8 => 2,
             _ => 3,
         };
-        let times = [1_000, 400, [0, 300, 800][roll(3) as usize], 100, 250].map(|ms| ms * scale);
+        let drawn_ahead_ms = [0, 300, 800][roll(3) as usize];
+        let times = [1_000, 400, fixed.ahead_ms.unwrap_or(drawn_ahead_ms), 100, 250].map(|ms| ms * scale);
         let [window_ms, ttl_ms, ahead_ms, guard_ms, timeout_ms] = times;
-        let strict = roll(4) == 0 || strict;
+        let strict = roll(4) == 0 || fixed.strict;
+        let drawn_fails_over = roll(2) == 0;
         Self {
             processes,
             unit_ms,
@@ -76,7 +80,7 @@ impl Setting {
             guard_ms,
             timeout_ms,
             strict,
-            fails_over: roll(2) == 0,
+            fails_over: fixed.fails_over.unwrap_or(drawn_fails_over),
         }
     }
 

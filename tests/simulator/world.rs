@@ -15,11 +15,12 @@ use tokio::{task::JoinHandle, time::Instant};
 
 use crate::{
     clock::SkewedClock,
+    fork,
     line::{Line, Network, SimulatedStores, Weather, locked, publish},
     mutants::Rules,
     oracle::{Ids, Last, Verdict, judge_the_log},
     setting::{RANGE_LEN, Setting},
-    store::{LOST_WRITES_MAX, Store},
+    store::{Disk, Doom, Handover, LOST_WRITES_MAX, Loss, Store},
 };
 
 /// How many things happen in a run.
@@ -35,6 +36,9 @@ pub(crate) struct World {
     began: Instant,
     store: Arc<Mutex<Store>>,
     processes: Vec<Process>,
+    /// Whom no change of weather reaches until the store has failed over.
+    /// Its worker id is the second number.
+    cut_off: Option<(usize, u32)>,
     ids: Ids,
     lives: usize,
     verdict: Verdict,
@@ -63,9 +67,9 @@ struct Running {
 }
 
 #[derive(Clone)]
-struct Minters {
-    events: AnyMinter,
-    orders: Arc<Segment>,
+pub(crate) struct Minters {
+    pub(crate) events: AnyMinter,
+    pub(crate) orders: Arc<Segment>,
 }
 
 struct Life {
@@ -77,12 +81,12 @@ struct Life {
 
 impl World {
     /// Must be made in a runtime whose time is paused.
-    pub(crate) fn new(seed: u64, rules: Rules, unit_ms: Option<u64>, strict: bool) -> Self {
+    pub(crate) fn new(seed: u64, rules: Rules) -> Self {
         let dice = Entropy::seeded(seed);
-        let mut setting = Setting::of(&dice, unit_ms, strict);
-        setting.fails_over = rules.fails_over.unwrap_or(setting.fails_over);
+        let setting = Setting::of(&dice, rules.fixed);
         let began = Instant::now();
-        let store = Arc::new(Mutex::new(Store::new(SkewedClock::right(began), rules)));
+        let store = Store::new(SkewedClock::right(began), rules, seed ^ (1 << 63));
+        let store = Arc::new(Mutex::new(store));
         let processes = (0..setting.processes as u64)
             .map(|number| Process {
                 clock: SkewedClock::right(began),
@@ -105,6 +109,7 @@ impl World {
             began,
             store,
             processes,
+            cut_off: None,
             ids: Ids::default(),
             lives: 0,
             verdict: Verdict::default(),
@@ -160,7 +165,8 @@ impl World {
 
     fn let_something_happen(&mut self) {
         let which = self.roll(self.setting.processes as u64) as usize;
-        match self.roll(100) {
+        match self.roll(116) {
+            0..=21 | 47..=58 if self.cut_off.is_some_and(|(cut_off, _)| cut_off == which) => {}
             0..=9 => self.change_the_weather(which),
             10..=21 => self.processes[which].network.set(Weather::FINE),
             22..=26 => self.step_clock(which),
@@ -169,20 +175,22 @@ impl World {
             38..=46 => self.resume(which),
             47..=52 => self.crash(which),
             53..=58 => self.close(which),
-            59 if self.setting.fails_over => self.crash_the_store(),
-            60..=64 => self.restart_the_store(),
-            65 => self.step_the_stores_clock(),
-            66..=70 => self.raise(),
+            59..=60 if self.setting.fails_over => self.crash_the_store(),
+            61..=68 => self.restart_the_store(),
+            69 => self.step_the_stores_clock(),
+            70..=74 => self.raise(),
+            75 => self.spoil_the_disk(),
+            76..=85 => locked(&self.store).disk = Disk::Fine,
+            // Dear: the operating system copies the program.
+            86 if self.roll(3) == 0 => self.fork(which),
             _ => self.start(which),
         }
     }
 
     fn change_the_weather(&mut self, which: usize) {
         let timeout_ms = self.setting.timeout_ms;
-        // Who is cut off does not hear that others have taken over: what a store's life is for.
-        let kinds = if self.rules.fails_over == Some(true) { 2 } else { 6 };
-        let weather = match self.roll(kinds) {
-            0 => Weather { requests_lost: 100, ..Weather::FINE },
+        let weather = match self.roll(6) {
+            0 => Weather::CUT_OFF,
             1 => Weather { answers_lost: 100, ..Weather::FINE },
             2 => Weather { answers_lost: 50, repeated: 50, requests_lost: 10, delay_ms_max: timeout_ms },
             3 => Weather { delay_ms_max: 3 * timeout_ms, repeated: 30, ..Weather::FINE },
@@ -273,29 +281,104 @@ impl World {
         self.note(|| format!("process {which} ends"));
     }
 
+    /// Now; or soon after a holder that is cut off has lost its worker id to another. Whoever takes over the store may know
+    /// neither.
     fn crash_the_store(&mut self) {
-        locked(&self.store).is_down = true;
-        self.note(|| "the store crashes".to_owned());
+        if self.cut_off.is_some() || locked(&self.store).is_down {
+            return;
+        }
+        if self.roll(4) == 0 {
+            locked(&self.store).is_down = true;
+            return self.note(|| "the store crashes".to_owned());
+        }
+        // The lowest worker id is claimed before the others.
+        let Some((worker, which)) = self.holders().min() else { return };
+        let writes = [0, 0, self.roll(20) as usize][self.roll(3) as usize];
+        locked(&self.store).doom = Doom::AfterTakeoverOf(worker, writes);
+        self.processes[which].network.set(Weather::CUT_OFF);
+        self.cut_off = Some((which, worker));
+        self.note(|| {
+            format!("process {which} is cut off; the store will crash {writes} writes after worker id {worker} changes hands")
+        });
+    }
+
+    /// Who believes to hold which worker id, the worker id first.
+    fn holders(&self) -> impl Iterator<Item = (u32, usize)> + '_ {
+        self.processes.iter().enumerate().filter_map(|(which, process)| match &process.state {
+            State::Alive(running, _) => Some((running.registry.leases().first()?.worker, which)),
+            _ => None,
+        })
     }
 
     fn restart_the_store(&mut self) {
         if !locked(&self.store).is_down {
             return;
         }
-        let by_chance = [0, 1, 3, 20, LOST_WRITES_MAX][self.roll(5) as usize];
-        let lost = if self.rules.fails_over.is_some() { LOST_WRITES_MAX } else { by_chance };
-        let behind_ms = self.roll(self.setting.guard_ms + 1);
+        let loss = match self.roll(6) {
+            0..=2 => Loss::Takeover,
+            3 => Loss::Writes(LOST_WRITES_MAX),
+            4 => Loss::Writes(20),
+            _ => Loss::Writes(self.roll(4) as usize),
+        };
+        let behind_ms_max = (self.rules.behind_ms_max)(&self.setting);
+        let behind_ms = [0, behind_ms_max, self.roll(behind_ms_max + 1)][self.roll(3) as usize];
+        let late_ms_max = [0, self.setting.window_ms][self.roll(2) as usize];
         let mut store = locked(&self.store);
-        let lost = store.fail_over(lost, behind_ms);
+        let lost = store.fail_over(loss, Handover { behind_ms, late_ms_max });
         store.is_down = false;
         drop(store);
         self.verdict.failovers += 1;
         self.note(|| format!("another store takes over and lacks {lost} writes"));
-        // What cut processes off may be what felled the store: then they all find the new one at the same time.
-        if self.roll(2) == 0 {
+        // What cut processes off may be what felled the store: then they all find the new one at the same time, or all but the
+        // one that knows what the new one has forgotten.
+        let cut_off = self.cut_off.take();
+        let unaware =
+            self.holders().find(|(worker, which)| cut_off.is_some_and(|(old, id)| *worker == id && *which != old));
+        let mended = self.roll(3);
+        if mended > 0 {
             self.processes.iter().for_each(|process| process.network.set(Weather::FINE));
             self.note(|| "the network is mended".to_owned());
         }
+        if let Some((worker, which)) = unaware.filter(|_| mended > 1) {
+            self.processes[which].network.set(Weather::CUT_OFF);
+            self.note(|| format!("except for process {which}, which goes on with worker id {worker}"));
+        }
+    }
+
+    fn spoil_the_disk(&mut self) {
+        let disk = [Disk::Full, Disk::Failing][self.roll(2) as usize];
+        locked(&self.store).disk = disk;
+        self.verdict.full_disks += 1;
+        self.note(|| format!("the store's disk: {disk:?}"));
+    }
+
+    /// Parent and child go on at the same moment, with the same minters.
+    fn fork(&mut self, which: usize) {
+        let process = &self.processes[which];
+        let (minters, life) = match &process.state {
+            State::Alive(running, life) => (&running.minters, life),
+            State::Ending(_, minters, life) => (minters, life),
+            _ => return,
+        };
+        if process.paused.is_some() {
+            return;
+        }
+        let report = fork::go_on_in_a_child(minters, &process.clock, self.rules.notices_forks);
+        let Some(report) = report else { return };
+        let (number, line) = (life.number, Arc::clone(&life.line));
+        self.verdict.forks += 1;
+        self.note(|| format!("life {number} forks"));
+        let mut last = Last::default();
+        for id in report.snowflakes() {
+            self.ids.snowflake(&self.setting, &mut self.verdict, id, number, &line, &mut last);
+        }
+        for id in report.numbers() {
+            self.ids.number(&mut self.verdict, id, number, &mut last);
+        }
+        if !report.is_as_it_should_be() {
+            self.verdict.violations.push(format!("a child of life {number} went on with its minters: {report:?}"));
+        }
+        self.mint(which, 2);
     }
 
     /// Within a window either way: what it grants too far ahead keeps worker ids from everybody for so long.
@@ -313,9 +396,9 @@ impl World {
         }
         let held_end = store.numbers_end();
         let floor = if self.rules.raise_above_what_is_held { held_end } else { self.ids.numbers_end };
-        store.raise_all(floor);
+        let raised = store.raise_all(floor);
         drop(store);
-        self.note(|| format!("the sequence is raised to {floor}"));
+        self.note(|| format!("an operator raises the sequence to {floor}: {raised:?}"));
     }
 
     /// Takes note of what has started and what has ended.
@@ -390,8 +473,13 @@ impl World {
     /// All faults are over: as many processes as there are worker ids must soon mint again.
     async fn recover(&mut self) {
         self.restart_the_store();
+        {
+            let mut store = locked(&self.store);
+            store.clock.set_error_ms(0);
+            store.disk = Disk::Fine;
+            store.doom = Doom::Never;
+        }
         self.raise();
-        locked(&self.store).clock.set_error_ms(0);
         for which in 0..self.processes.len() {
             self.processes[which].network.set(Weather::FINE);
             self.processes[which].clock.set_error_ms(0);

@@ -172,6 +172,12 @@ fn keys_in(server: &Etcd) -> u64 {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn restored() {
+    let Some(server) = Etcd::start() else { return };
+    a_restored_data_folder_repeats_nothing(&server, server.url()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn reading_makes_nothing() {
     let Some(server) = Etcd::start() else { return };
     readers_make_nothing(server.url(), || keys_in(&server) == 0).await;

@@ -291,3 +291,49 @@ async fn a_kill_keeps_what_was_acknowledged(server: &Server, url: &str) {
     let told = store.formats.as_ref().unwrap().pin("killed", &other).await.unwrap_err();
     assert_eq!(told.kind(), StoreErrorKind::FormatMismatch);
 }
+
+/// Older data is put back under the server. Those who were granted more than it remembers notice; once the operator has done what
+/// the documents say, nothing is granted again.
+async fn a_restored_data_folder_repeats_nothing(server: &Server, url: &str) {
+    let store = open(url).await.unwrap();
+    let mut orders = Sequence::new("restored", 1);
+    let (ranges, leases) = (store.ranges.as_ref().unwrap(), store.leases.as_ref().unwrap());
+    ranges.create(&orders).await.unwrap();
+    allocate(&store, &orders, 10).await.unwrap();
+    let pool = pool("restored", 2);
+    let first = claim(&store, &pool, 1).await.unwrap();
+    let backup = tempfile::tempdir().unwrap();
+    server.kill9();
+    copy(&server.data_dir(), &backup.path().join("data"));
+    server.restart();
+    // A server that counts each start as a life of its own wants to hear that nothing was lost.
+    ranges.raise(&orders, 11).await.unwrap();
+    let range = allocate(&store, &orders, 10).await.unwrap();
+    let longer = leases.renew(&first, &holder(1), &terms()).await;
+    let lost = claim_at_last(&store, &pool, 2).await;
+
+    server.kill9();
+    std::fs::remove_dir_all(server.data_dir()).unwrap();
+    copy(&backup.path().join("data"), &server.data_dir());
+    server.restart();
+    orders.floor = range.end;
+    let error = allocate(&store, &orders, 10).await.unwrap_err();
+    assert_eq!(error.kind(), StoreErrorKind::RolledBack, "{error}");
+    let error = leases.renew(&lost, &holder(2), &terms()).await.unwrap_err();
+    assert!(matches!(error.kind(), StoreErrorKind::Fenced | StoreErrorKind::RolledBack), "{error:?}");
+    // A new process, as the operator's is: the old one may never trust this server again.
+    let store = open(url).await.unwrap();
+    store.ranges.as_ref().unwrap().raise(&orders, range.end).await.unwrap();
+    store.leases.as_ref().unwrap().bump(&pool).await.unwrap();
+    assert_eq!(allocate(&store, &orders, 10).await.unwrap().start, range.end);
+    let before = [Some(first), longer.ok(), Some(lost)].into_iter().flatten();
+    let latest_ms = before.map(|lease| lease.window.end).max().unwrap();
+    for nth in 3..5 {
+        let next = claim_at_last(&store, &pool, nth).await;
+        assert!(next.window.start >= latest_ms, "{next:?} begins before {latest_ms}");
+    }
+}
+
+fn copy(from: &Path, to: &Path) {
+    assert!(std::process::Command::new("cp").arg("-a").args([from, to]).status().unwrap().success());
+}

@@ -222,6 +222,12 @@ async fn passwords_stay_out_of_sight() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn restored() {
+    let Some(server) = Redis::start() else { return };
+    a_restored_data_folder_repeats_nothing(&server, &new(&server)).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn reading_makes_nothing() {
     let Some(server) = Redis::start() else { return };
     readers_make_nothing(server.url(), || server.command(&["DBSIZE"]) == "0").await;

@@ -79,6 +79,12 @@ fn nodes_in(server: &ZooKeeper) -> u64 {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn restored() {
+    let Some(server) = ZooKeeper::start() else { return };
+    a_restored_data_folder_repeats_nothing(&server, server.url()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn reading_makes_nothing() {
     let Some(server) = ZooKeeper::start() else { return };
     let before = nodes_in(&server);

@@ -15,6 +15,7 @@ on_disk!(
     two_handles_share_one_store,
     handles_opened_at_once_share_one_store,
     a_restart_keeps_everything,
+    a_restored_backup_repeats_nothing,
     a_clock_set_back_between_two_opens_repeats_nothing,
     a_clock_beyond_reason_is_refused,
     a_missing_folder_is_refused_by_name,
@@ -136,6 +137,58 @@ async fn a_restart_keeps_everything(url: &str) {
     assert_eq!((longer.fence, longer.window.end), (lease.fence, NOW_MS + 61_000), "a lease outlives a restart");
     let refused = formats.pin("events", &format.with("epoch_ms", 6)).await.unwrap_err();
     assert_eq!(refused.kind(), StoreErrorKind::FormatMismatch);
+}
+
+/// Yesterday's copy is put back. Those who were granted more than it remembers notice; once the operator has done what the
+/// documents say, nothing is granted again.
+async fn a_restored_backup_repeats_nothing(url: &str) {
+    let (folder, backup) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let clock = ManualClock::at(NOW_MS);
+    let (main, mut orders) = (pool("main", 0..2), Sequence::new("orders", 1));
+    let store = open(url, folder.path(), &clock).await.unwrap();
+    let (ranges, leases, _) = parts(&store);
+    ranges.create(&orders).await.unwrap();
+    ranges.allocate(&orders, count(10), None).await.unwrap();
+    let first = leases.acquire(&main, WorkerChoice::Any, &holder(1), &terms()).await.unwrap();
+    drop((ranges, leases, store));
+    copy(folder.path(), backup.path());
+
+    let store = open(url, folder.path(), &clock).await.unwrap();
+    let (ranges, leases, _) = parts(&store);
+    let range = ranges.allocate(&orders, count(10), None).await.unwrap();
+    clock.advance(1_000);
+    let longer = leases.renew(&first, &holder(1), &terms()).await.unwrap();
+    let lost = leases.acquire(&main, WorkerChoice::Any, &holder(2), &terms()).await.unwrap();
+    drop((ranges, leases, store));
+    copy(backup.path(), folder.path());
+
+    let store = open(url, folder.path(), &clock).await.unwrap();
+    let (ranges, leases, _) = parts(&store);
+    orders.floor = range.end;
+    let error = ranges.allocate(&orders, count(10), None).await.unwrap_err();
+    assert_eq!(error.kind(), StoreErrorKind::RolledBack, "{error}");
+    let error = leases.renew(&lost, &holder(2), &terms()).await.unwrap_err();
+    assert_eq!(error.kind(), StoreErrorKind::Fenced, "{error}");
+    ranges.raise(&orders, range.end).await.unwrap();
+    leases.bump(&main).await.unwrap();
+    assert_eq!(ranges.allocate(&orders, count(10), None).await.unwrap().start, range.end);
+    let error = leases.renew(&longer, &holder(1), &terms()).await.unwrap_err();
+    assert_eq!(error.kind(), StoreErrorKind::Fenced, "{error}");
+    let error = leases.acquire(&main, WorkerChoice::Any, &holder(3), &terms()).await.unwrap_err();
+    let free_at_ms = error.retry_at_ms().unwrap();
+    clock.advance(free_at_ms - clock_of(&clock));
+    for nth in 3..5 {
+        let next = leases.acquire(&main, WorkerChoice::Any, &holder(nth), &terms()).await.unwrap();
+        let latest_ms = longer.window.end.max(lost.window.end);
+        assert!(next.window.start >= latest_ms, "{next:?} after {longer:?} and {lost:?}");
+    }
+}
+
+/// Makes `to` what `from` is.
+fn copy(from: &std::path::Path, to: &std::path::Path) {
+    std::fs::remove_dir_all(to).unwrap();
+    let copied = std::process::Command::new("cp").arg("-a").args([from, to]).status().unwrap();
+    assert!(copied.success());
 }
 
 async fn a_clock_set_back_between_two_opens_repeats_nothing(url: &str) {

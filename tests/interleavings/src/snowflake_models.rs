@@ -1,15 +1,13 @@
-//! The snowflake minter under its keeper: a claim that moves, a window that grows, a release, an end.
+// The snowflake minter under its keeper: a claim that moves, a window that grows, a release, an end. Included once for the file as it
+// is and once for each wrong twin, beside a module `snowflake`.
 
 use std::{collections::BTreeSet, sync::Arc};
 
 use loom::thread;
 use mintage_core::{IdScheme as _, Leased as _, ManualClock, MintError};
 
-use crate::{
-    layout::Layout,
-    snowflake::{Snowflake, SnowflakeReader, SnowflakeSettings},
-    three_threads,
-};
+use self::snowflake::{Snowflake, SnowflakeReader, SnowflakeSettings};
+use crate::{layout::Layout, three_threads};
 
 const EPOCH_MS: u64 = 1_000_000;
 const NOW_MS: u64 = EPOCH_MS + 100;
@@ -85,6 +83,28 @@ pub fn a_release_gives_back_only_what_nobody_used() {
         for id in ids {
             let time = layout.split(id).time;
             assert!(time < unused_unit, "unit {time} was given back from {unused_unit} on");
+        }
+    });
+}
+
+/// The keeper gives its worker id back and moves to another, whose window goes over the same time, while a thread mints: nothing
+/// carries the old id from where it was given back on.
+pub fn a_move_leaves_alone_what_was_given_back() {
+    loom::model(|| {
+        let (minter, layout) = minter();
+        minter.grant(0, NOW_MS..NOW_MS + 4, u64::MAX);
+        let other = {
+            let minter = Arc::clone(&minter);
+            thread::spawn(move || minter.mint())
+        };
+        let first_unused_ms = minter.halt().unwrap_or(NOW_MS);
+        minter.grant(1, NOW_MS + 2..NOW_MS + 6, u64::MAX);
+        let ids: Vec<u64> = [other.join().unwrap(), minter.mint()].into_iter().flatten().collect();
+        distinct(&ids);
+        for id in ids {
+            let parts = layout.split(id);
+            let theirs = if parts.worker == 0 { 100..first_unused_ms - EPOCH_MS } else { 102..106 };
+            assert!(theirs.contains(&parts.time), "worker id {} in unit {}", parts.worker, parts.time);
         }
     });
 }

@@ -1,4 +1,5 @@
-//! The double buffer of a segment: one range and its cursor, and the way from one range to the next.
+// The double buffer of a segment: one range and its cursor, and the way from one range to the next. Included once for the files as they
+// are and once for each wrong twin, beside modules `run` and `supply`.
 
 use std::sync::Arc;
 
@@ -11,13 +12,6 @@ use self::{
     supply::{Fetched, Supply},
 };
 use crate::three_threads;
-
-#[path = "../../../schemes/src/segment/run.rs"]
-mod run;
-
-#[expect(dead_code, reason = "models use part of it")]
-#[path = "../../../schemes/src/segment/supply.rs"]
-mod supply;
 
 fn range(start: u64, end: u64, version: u64) -> IdRange {
     IdRange::new("orders", start, end, version)
