@@ -59,7 +59,6 @@ impl Trusted {
     }
 
     /// The certificates in PEM; `None` for those that the system trusts.
-    #[cfg(any(feature = "etcd", feature = "redis", all(feature = "tls", feature = "zookeeper")))]
     pub(crate) fn pem(&self) -> Option<&[u8]> {
         self.0.as_deref()
     }

@@ -309,9 +309,11 @@ impl Cells for ZooKeeperCells {
 
 impl fmt::Debug for ZooKeeperCells {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // `None` in the clear; otherwise whether an authority of the config's vouches for the servers.
+        let own_authority = self.trusted.as_ref().map(|trusted| trusted.pem().is_some());
         f.debug_struct("ZooKeeperCells")
             .field("place", &self.place)
-            .field("encrypted", &self.trusted.is_some())
+            .field("own_authority", &own_authority)
             .finish_non_exhaustive()
     }
 }
