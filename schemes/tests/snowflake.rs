@@ -204,7 +204,11 @@ fn a_grant_moves_on_and_a_release_says_what_was_used() {
     assert!(ids.mint().is_ok());
     assert_eq!(ids.halt(), Some(T + 1), "the millisecond that was begun counts as used");
     assert_eq!(ids.mint(), Err(MintError::LeaseLapsed));
-    assert_eq!(ids.halt(), None);
+    assert_eq!(
+        ids.halt(),
+        Some(T + 1),
+        "whoever asks again hears the same, or a floor would be lowered below what exists"
+    );
     ids.grant(1, T..T + 1000, u64::MAX);
     assert_eq!(ids.halt(), None, "nothing was minted by this claim");
     ids.grant(2, T..T + 1000, u64::MAX);
@@ -216,6 +220,7 @@ fn a_grant_moves_on_and_a_release_says_what_was_used() {
     assert!(ids.mint().is_ok());
     ids.shut();
     assert_eq!(ids.mint(), Err(MintError::Closed));
+    assert_eq!(ids.halt(), Some(T + 2), "also of one that is closed");
     ids.grant(4, T..T + 1000, u64::MAX);
     assert_eq!(ids.mint(), Err(MintError::Closed), "closed is for ever");
 }

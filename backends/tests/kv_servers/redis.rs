@@ -13,6 +13,7 @@ fn new(server: &Redis) -> String {
 async fn redis_keeps_the_laws() {
     let Some(server) = Redis::start() else { return };
     let store = open(&new(&server)).await.unwrap();
+    assert!(store.leases.as_ref().unwrap().has_clock());
     keeps_the_laws(store, sleep, Trial { at_once: 64, cycles: 200 }).await;
 }
 

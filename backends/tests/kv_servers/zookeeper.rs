@@ -11,6 +11,7 @@ async fn zookeeper_keeps_the_laws() {
     let Some(server) = ZooKeeper::start() else { return };
     let clock = ManualClock::at(SystemClock.unix_ms());
     let store = open_within(server.url(), Arc::new(clock.clone()), TIMEOUT_MS).await.unwrap();
+    assert!(!store.leases.as_ref().unwrap().has_clock());
     keeps_the_laws(store, async |ms| clock.advance(ms), Trial { at_once: 64, cycles: 200 }).await;
 }
 
