@@ -517,10 +517,13 @@ async fn keep(shared: Arc<Shared>) {
     let mut pause_ms = renew_ms(&shared);
     loop {
         tokio::select! {
+            // In this order, or chance would decide, and no run of a simulation could be repeated.
+            biased;
             () = shared.stop.notified() => return,
             () = tokio::time::sleep(Duration::from_millis(pause_ms)) => {}
         }
         let outcome = tokio::select! {
+            biased;
             // What it would answer is of no use any more: a release comes next.
             () = shared.stop.notified() => return,
             outcome = shared.attempt() => outcome,

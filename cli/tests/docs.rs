@@ -31,6 +31,10 @@ const SHOWN_ONLY: &[(&str, &str)] = &[
     ("cargo run --release -p mintage-hunt", "minutes of work on real servers; its test runs a short one"),
     ("MINTAGE_SIMULATOR_SEEDS=100000 cargo test", "hours of work; scripts/test runs 200 seeds"),
     ("MINTAGE_SIMULATOR_SEED=17 cargo test", "scripts/test runs other seeds"),
+    (
+        "MINTAGE_SIMULATOR_RATES=200 cargo test",
+        "an hour of work without optimisation; scripts/test stops at three seeds each",
+    ),
     ("cargo clippy", ".ci/run runs it"),
     ("cargo fmt", ".ci/run runs it"),
     ("cargo run --example", ".ci/run runs every example"),

@@ -9,7 +9,10 @@ use std::{
     collections::BTreeMap,
     num::NonZeroU32,
     ops::Range,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
@@ -20,7 +23,7 @@ use mintage_core::{
     plugin::{Address, Backend, BackendFactory, Catalog, Plugin},
 };
 use mintage_schemes::Entropy;
-use tokio::sync::{oneshot, watch};
+use tokio::sync::{Notify, oneshot};
 
 use crate::{
     mutants::{Edges, Rules},
@@ -47,7 +50,9 @@ pub(crate) struct Network {
     store: Arc<Mutex<Store>>,
     dice: Entropy,
     weather: Mutex<Weather>,
-    paused: watch::Sender<bool>,
+    paused: AtomicBool,
+    /// Wakes those who wait for the end of a pause, in the order in which they came: a run must be the same again.
+    woken: Notify,
     /// How late a repeated message can come.
     repeat_ms_max: u64,
     timeout_ms: u64,
@@ -74,10 +79,11 @@ impl Network {
         rules: Rules,
         unit_ms: u64,
     ) -> Arc<Self> {
-        let (dice, weather, paused) = (Entropy::seeded(seed), Mutex::new(Weather::FINE), watch::Sender::new(false));
+        let (dice, weather) = (Entropy::seeded(seed), Mutex::new(Weather::FINE));
+        let (paused, woken) = (AtomicBool::new(false), Notify::new());
         let repeated_min = if rules.fixed.repeats_everything { 100 } else { 0 };
         let edges = rules.edges;
-        Arc::new(Self { store, dice, weather, paused, repeat_ms_max, timeout_ms, repeated_min, edges, unit_ms })
+        Arc::new(Self { store, dice, weather, paused, woken, repeat_ms_max, timeout_ms, repeated_min, edges, unit_ms })
     }
 
     pub(crate) fn set(&self, weather: Weather) {
@@ -85,7 +91,10 @@ impl Network {
     }
 
     pub(crate) fn pause(&self, paused: bool) {
-        self.paused.send_replace(paused);
+        self.paused.store(paused, Ordering::SeqCst);
+        if !paused {
+            self.woken.notify_waiters();
+        }
     }
 
     fn roll(&self, sides: u64) -> u64 {
@@ -93,8 +102,14 @@ impl Network {
     }
 
     async fn awake(&self) {
-        // An error means that the network is gone, and with it everybody who could wait.
-        let _ = self.paused.subscribe().wait_for(|paused| !paused).await;
+        loop {
+            // Made before the look: what changes from here on wakes it.
+            let woken = self.woken.notified();
+            if !self.paused.load(Ordering::SeqCst) {
+                return;
+            }
+            woken.await;
+        }
     }
 
     /// Carries one request to the store and its answer back.
