@@ -77,6 +77,7 @@ async fn take(conn: &mut SqliteConnection, counter: Counter<'_>) -> Result<Taken
         make(conn, &counter).await?;
     }
     let Some(before) = range::sequence_row(conn, name).await? else { return Ok(Taken::Missing) };
+    range::not_stopped(conn, &before).await?;
     if before.next > counter.number_max {
         return Ok(Taken::Full);
     }

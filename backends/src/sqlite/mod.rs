@@ -16,6 +16,7 @@ mod lease;
 mod range;
 mod read;
 mod schema;
+mod stopped;
 mod token;
 
 use std::{
@@ -40,6 +41,7 @@ use self::error::Fault;
 use crate::{
     identity::Identity,
     rules::{self, corrupt, refused, rolled_back, unavailable},
+    seen::Seen,
     wait::Backoff,
 };
 
@@ -66,6 +68,7 @@ pub struct SqliteStore {
     /// The file that was opened. Another one under its name is not this store.
     identity: Identity,
     idle: Mutex<Option<SqliteConnection>>,
+    seen: Seen,
     clock: Arc<dyn Clock>,
     timeout: Duration,
 }
@@ -106,7 +109,7 @@ impl SqliteStore {
             return Ok(None);
         }
         let options = options(&path).journal_mode(SqliteJournalMode::Wal);
-        Ok(Some(Self { path, options, identity, idle: Mutex::default(), clock, timeout }))
+        Ok(Some(Self { path, options, identity, idle: Mutex::default(), seen: Seen::default(), clock, timeout }))
     }
 
     async fn open_with(
@@ -126,7 +129,7 @@ impl SqliteStore {
             Ok((conn, identity))
         };
         let (conn, identity) = within(timeout, &path, opening).await?;
-        Ok(Self { path, options, identity, idle: Mutex::new(Some(conn)), clock, timeout })
+        Ok(Self { path, options, identity, idle: Mutex::new(Some(conn)), seen: Seen::default(), clock, timeout })
     }
 
     /// Runs a whole call, cut off at the timeout: then the outcome is unknown, and the connection is closed.
