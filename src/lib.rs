@@ -42,7 +42,7 @@ pub use keeper::LeaseHealth;
 #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
 pub use mintage_backends::{Gaps, NumberColumn};
 pub use minter::{AcceptError, AnyMinter, IdRun, Minter};
-pub use operator::{Operator, Stood};
+pub use operator::{Bumped, Operator, Stood};
 pub use public_id::PublicId;
 pub use redraw::{RedrawError, insert_or_redraw};
 pub use registry::{BuildError, EXIT_LEASE_LOST, Health, MinterError, Registry, RegistryBuilder};

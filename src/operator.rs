@@ -4,7 +4,9 @@
 
 use std::sync::Arc;
 
-use mintage_core::{Grant, LeaseRow, LeaseStore, RangeStore, SequenceRow, StoreError, StoreErrorKind, WorkerPool};
+use mintage_core::{
+    Grant, LeaseRow, LeaseStore, RangeStore, SequenceRow, StoreError, StoreErrorKind, WorkerPool, plugin::Backend,
+};
 
 use crate::{
     BuildError, Config, RegistryBuilder,
@@ -17,6 +19,20 @@ use crate::{
 pub struct Operator<'b> {
     builder: &'b RegistryBuilder,
     checked: Checked,
+}
+
+/// What a bump did.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Bumped {
+    /// Pool, region and count of claimed worker ids, of the config's pools.
+    pub pools: Vec<(String, String, usize)>,
+    /// Whether all pools of the store were bumped. Some kinds of stores, plugins, bump only those that are named.
+    pub has_all_pools: bool,
+    /// The sequences that wait to be raised, `*` for those that are not there.
+    pub waiting: Vec<String>,
+    /// Whether all sequences of the store were stopped. Some kinds of stores, plugins, cannot do that.
+    pub has_all_sequences: bool,
 }
 
 /// How a worker id stands at some instant.
@@ -160,13 +176,13 @@ impl Operator<'_> {
         factory.init(&address).await.map_err(|source| store_error(store, source))
     }
 
-    /// Pool, region and count of claimed worker ids of every pool that a store keeps: what [`bump`](Self::bump) would change.
+    /// Pool, region and count of claimed worker ids of every pool of the config that a store keeps: of those that
+    /// [`bump`](Self::bump) would change.
     ///
     /// # Errors
     /// As [`init`](Self::init); a store that is not there is refused.
     pub async fn pools_in(&self, store: &str) -> Result<Vec<(String, String, usize)>, BuildError> {
-        self.known_store(store)?;
-        let leases = self.leases_there(store).await?;
+        let Some(leases) = self.there(store).await?.leases else { return Ok(Vec::new()) };
         let mut found = Vec::new();
         for pool in self.checked.pools.iter().filter(|pool| pool.store == store) {
             for whole in self.checked.regions_of(pool) {
@@ -191,20 +207,30 @@ impl Operator<'_> {
         ranges.sequences().await.map_err(|source| store_error(store, source))
     }
 
-    /// Declares that a store may have forgotten its last writes: the windows of its pools begin above all that it can have
-    /// granted, and every lease has to be claimed anew. Answers with the pools, as [`pools_in`](Self::pools_in).
+    /// Declares that a store may have forgotten its last writes. The windows of all its pools begin above all that it can have
+    /// granted, whether the config names them or not, and every lease has to be claimed anew. Its sequences give no number until
+    /// each was raised, and no new one is made until somebody has said that none was forgotten.
     ///
     /// # Errors
     /// As [`pools_in`](Self::pools_in). Those of its pools that were bumped by then stay so.
-    pub async fn bump(&self, store: &str) -> Result<Vec<(String, String, usize)>, BuildError> {
-        let leases = self.leases_there(store).await?;
-        let found = self.pools_in(store).await?;
-        for (name, region, _) in &found {
-            let mut whole = WorkerPool::new(name.clone(), 0..0);
-            whole.region.clone_from(region);
-            leases.bump(&whole).await.map_err(|source| store_error(store, source))?;
+    pub async fn bump(&self, store: &str) -> Result<Bumped, BuildError> {
+        let failed = |source| store_error(store, source);
+        let pools = self.pools_in(store).await?;
+        let backend = self.there(store).await?;
+        let mut bumped = Bumped { pools, has_all_pools: true, waiting: Vec::new(), has_all_sequences: true };
+        if let Some(leases) = backend.leases {
+            bumped.has_all_pools = leases.bump_all().await.map_err(failed)?;
+            for (name, region, _) in bumped.pools.iter().filter(|_| !bumped.has_all_pools) {
+                let mut whole = WorkerPool::new(name.clone(), 0..0);
+                whole.region.clone_from(region);
+                leases.bump(&whole).await.map_err(failed)?;
+            }
         }
-        Ok(found)
+        if let Some(ranges) = backend.ranges {
+            bumped.has_all_sequences = ranges.stop_all().await.map_err(failed)?;
+            bumped.waiting = ranges.waiting().await.map_err(failed)?;
+        }
+        Ok(bumped)
     }
 
     /// What a [`bump`](Self::bump) of this store would take for the time, Unix ms: this machine's clock, where the store has none.
@@ -239,6 +265,13 @@ impl Operator<'_> {
 
     async fn leases(&self, store: &str) -> Result<Option<Arc<dyn LeaseStore>>, BuildError> {
         Ok(self.builder.open_existing(&self.checked, store).await?.and_then(|backend| backend.leases))
+    }
+
+    async fn there(&self, store: &str) -> Result<Backend, BuildError> {
+        self.known_store(store)?;
+        let not_there = "there is no store at this address yet: nothing was changed";
+        let missing = || store_error(store, StoreError::new(StoreErrorKind::Refused, not_there));
+        self.builder.open_existing(&self.checked, store).await?.ok_or_else(missing)
     }
 
     async fn leases_there(&self, store: &str) -> Result<Arc<dyn LeaseStore>, BuildError> {

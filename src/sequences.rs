@@ -13,6 +13,7 @@ use mintage_backends::{Gaps, NumberColumn};
 use mintage_core::{
     Format, RANGE_END, Reservation, Sequence, SequenceRow, StoreError, StoreErrorKind,
     plugin::{Backend, Fact},
+    protocol::UNLISTED,
 };
 
 use crate::{
@@ -51,6 +52,8 @@ pub struct SequenceState {
     pub next: Option<u64>,
     /// How often it was raised.
     pub raises: u64,
+    /// Whether it gives no number until it is raised: the store may have forgotten the last ones.
+    pub waits: bool,
 }
 
 /// Whose numbers a sequence counts.
@@ -63,6 +66,9 @@ pub enum SequenceOwner {
     Series(String),
     /// Nobody's in this config.
     Nobody,
+    /// Those of all sequences that are not in the store, under the name `*`. Listed only while it waits: none is made until it was
+    /// raised.
+    Unlisted,
 }
 
 /// Why a counter was not found or not moved.
@@ -208,9 +214,15 @@ impl Sequences {
     pub async fn list(&self) -> Result<Vec<SequenceState>, BuildError> {
         let mut found = BTreeMap::new();
         for store in self.backends.keys() {
+            let waiting = self.waiting(store).await?;
             for row in self.rows(store).await? {
                 let (owner, start) = self.owner(store, &row.name);
-                found.insert((store.clone(), row.name.clone()), state(store, row, owner, start));
+                let mut one = state(store, row, owner, start);
+                one.waits = waiting.contains(&one.name);
+                found.insert((store.clone(), one.name.clone()), one);
+            }
+            if waiting.iter().any(|name| name == UNLISTED) {
+                found.insert((store.clone(), UNLISTED.to_owned()), unlisted(store));
             }
         }
         for entity in &self.checked.entities {
@@ -241,6 +253,7 @@ impl Sequences {
                 owner,
                 next: None,
                 raises: 0,
+                waits: false,
             }));
         }
         let mut fits = all.iter().filter(|one| one.name == name && store.is_none_or(|store| one.store == store));
@@ -282,18 +295,9 @@ impl Sequences {
         Err(BuildError::Store { store: which.store.clone(), source })
     }
 
-    /// Whether a counter gives no number until it is raised, because its store may have forgotten ranges.
-    ///
-    /// # Errors
-    /// [`BuildError::Store`].
-    pub async fn is_stopped(&self, which: &SequenceState) -> Result<bool, BuildError> {
-        let (factory, address) = self.builder.store_at(&self.checked, &which.store)?;
-        let vitals = factory.vitals(&address).await;
-        let vitals = vitals.map_err(|source| BuildError::Store { store: which.store.clone(), source })?;
-        Ok(vitals.stopped_sequences.contains(&which.name))
-    }
-
-    /// Moves a counter up, so that the next number is `floor` at least; makes it there where it was never used. Never lowers it.
+    /// Moves a counter up, so that the next number is `floor` at least; makes it there where it was never used. Never lowers it. One
+    /// that waits goes on from there. Of [`SequenceOwner::Unlisted`] it says that no number of a sequence that is not in the store is
+    /// in use or held by a process; `floor` means nothing then.
     ///
     /// Processes that run learn of it with their next trip to the store, or within a minute; until then they may go on with what
     /// they hold, two ranges at most, or `initial_ranges` where that is more.
@@ -310,11 +314,20 @@ impl Sequences {
         }
         let backend = self.backends.get(store).cloned().unwrap_or_default();
         let ranges = backend.ranges.ok_or_else(|| failed(keeps_no_ranges()))?;
+        if which.owner == SequenceOwner::Unlisted {
+            ranges.raise(&Sequence::new(UNLISTED, 0), 0).await.map_err(failed)?;
+            return Ok(SequenceState { waits: false, ..which.clone() });
+        }
         // Made where it is to stand, so that nobody gets a number from below in between.
         let first = floor.max(which.start.unwrap_or_default()).min(RANGE_END - 1);
         let sequence = Sequence::new(which.name.clone(), first);
         if which.next.is_none() {
-            ranges.create(&sequence).await.map_err(failed)?;
+            match ranges.create(&sequence).await {
+                // The store may have forgotten it: whoever raises it knows where it goes on.
+                Err(error) if error.kind() == StoreErrorKind::RolledBack => ranges.restore(&sequence).await,
+                made => made,
+            }
+            .map_err(failed)?;
             if let (SequenceOwner::Series(_), Some(formats)) = (&which.owner, backend.formats) {
                 let record = Format::of("segment").with("sequence", &which.name);
                 formats.pin(&series::record_name(&which.name), &record).await.map_err(failed)?;
@@ -353,7 +366,7 @@ impl Sequences {
         let gapless = match &which.owner {
             SequenceOwner::Entity(name) => self.checked.entity(name).is_some_and(|entity| entity.needs.gapless),
             SequenceOwner::Series(name) => self.checked.series(name).is_some_and(|series| series.gapless),
-            SequenceOwner::Nobody => false,
+            SequenceOwner::Nobody | SequenceOwner::Unlisted => false,
         };
         let kept = self.backends.get(&which.store).and_then(|backend| backend.gapless.as_ref());
         let (true, Some(kept)) = (gapless, kept) else { return Ok(Vec::new()) };
@@ -370,6 +383,13 @@ impl Sequences {
     /// [`SequenceError::Column`].
     pub async fn largest(&self, column: &NumberColumn) -> Result<Option<u64>, SequenceError> {
         column.largest(Duration::from_millis(READ_MS_MAX)).await.map_err(SequenceError::Column)
+    }
+
+    async fn waiting(&self, store: &str) -> Result<Vec<String>, BuildError> {
+        let Some(ranges) = self.backends.get(store).and_then(|backend| backend.ranges.as_ref()) else {
+            return Ok(Vec::new());
+        };
+        ranges.waiting().await.map_err(|source| BuildError::Store { store: store.to_owned(), source })
     }
 
     async fn rows(&self, store: &str) -> Result<Vec<SequenceRow>, BuildError> {
@@ -497,6 +517,19 @@ fn state(store: &str, row: SequenceRow, owner: SequenceOwner, start: Option<u64>
         start,
         next: Some(row.next),
         raises: mintage_core::protocol::raises(row.version),
+        waits: false,
+    }
+}
+
+fn unlisted(store: &str) -> SequenceState {
+    SequenceState {
+        store: store.to_owned(),
+        name: UNLISTED.to_owned(),
+        owner: SequenceOwner::Unlisted,
+        start: None,
+        next: None,
+        raises: 0,
+        waits: true,
     }
 }
 
@@ -508,6 +541,7 @@ fn unused(store: &str, entity: &EntityConfig, sequence: &Sequence) -> SequenceSt
         start: Some(sequence.start),
         next: None,
         raises: 0,
+        waits: false,
     }
 }
 

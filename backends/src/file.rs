@@ -28,15 +28,16 @@ use tokio::sync::Mutex;
 
 use crate::{
     identity::Identity,
-    ledger::{Ledger, keeps_a_ledger},
+    ledger::{Ledger, keeps_a_ledger, kept},
     rules::{self, corrupt, refused, rolled_back, unavailable},
+    seen::Seen,
     sound::Sound,
     wait::Backoff,
 };
 
 /// What this code writes. A file of a higher number is left alone, one of a lower number is read and written anew: version 1
-/// had no tokens.
-const SCHEMA_VERSION: u32 = 2;
+/// had no tokens, version 2 no stopped sequences.
+const SCHEMA_VERSION: u32 = 3;
 
 const STATE: &str = "state.json";
 const NEXT_STATE: &str = "state.json.tmp";
@@ -54,6 +55,7 @@ pub struct FileStore {
     timeout: Duration,
     /// The calls of this process wait here, in order, instead of polling the lock against each other.
     turn: Arc<Mutex<()>>,
+    seen: Seen,
 }
 
 impl FileStore {
@@ -68,7 +70,7 @@ impl FileStore {
         timeout: Duration,
     ) -> Result<Self, StoreError> {
         let folder: Arc<Path> = folder.into().into();
-        let store = Self { folder, clock, timeout, turn: Arc::default() };
+        let store = Self { folder, clock, timeout, turn: Arc::default(), seen: Seen::default() };
         store.within(store.exclusively(true, |_, _| Ok(()))).await?;
         Ok(store)
     }

@@ -3,17 +3,23 @@
 //! Each operation works on copies of the rows it needs and puts them back only when nothing can fail any more, so an error
 //! leaves the ledger as it was. Who keeps a ledger makes that durable and calls one operation at a time.
 
-use std::{collections::BTreeMap, num::NonZeroU32};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    num::NonZeroU32,
+};
 
 use mintage_core::{
     Format, Grant, Holder, IdRange, IdempotencyKey, Lease, LeaseRow, LeaseTerms, Sequence, SequenceRow, StoreError,
     StoreErrorKind, TokenRow, TokenState, WorkerChoice, WorkerPool,
-    protocol::{self, HISTORY_KEPT_MS, PoolRow, WorkerRow},
+    protocol::{self, HISTORY_KEPT_MS, PoolRow, UNLISTED, WorkerRow},
 };
 
-use crate::rules::{self, ANSWERS_KEPT_MS, Answer, refused};
 #[cfg(feature = "file")]
 use crate::sound::Sound;
+use crate::{
+    rules::{self, ANSWERS_KEPT_MS, Answer, Records, refused},
+    seen::{SeenPool, SeenSequence},
+};
 
 /// How many grants a pool's history holds: the ledger is copied whole at every write of a file, and this keeps it near 1 MB.
 /// Beyond it the grant that ended first is forgotten.
@@ -41,6 +47,9 @@ pub(crate) struct Ledger {
     /// By entity, then by hash in hexadecimal digits. States of schema version 1 have none.
     #[cfg_attr(feature = "file", serde(default))]
     tokens: BTreeMap<String, BTreeMap<String, Token>>,
+    /// The sequences that wait to be raised, `*` among them for those that are not there. States of schema version 2 have none.
+    #[cfg_attr(feature = "file", serde(default))]
+    stopped: BTreeSet<String>,
 }
 
 /// A pool in one region.
@@ -84,8 +93,21 @@ struct Token {
 impl Ledger {
     pub(crate) fn create(&mut self, sequence: &Sequence) -> Result<(), StoreError> {
         let row = protocol::new_sequence(sequence)?;
+        if !self.sequences.contains_key(&sequence.name) {
+            rules::may_be_made(sequence, self.records())?;
+            self.sequences.insert(sequence.name.clone(), row);
+        }
+        Ok(())
+    }
+
+    pub(crate) fn restore(&mut self, sequence: &Sequence) -> Result<(), StoreError> {
+        let row = protocol::restored_sequence(sequence)?;
         self.sequences.entry(sequence.name.clone()).or_insert(row);
         Ok(())
+    }
+
+    fn records(&self) -> Records {
+        Records::of(!self.stopped.contains(UNLISTED))
     }
 
     pub(crate) fn allocate(
@@ -93,9 +115,14 @@ impl Ledger {
         sequence: &Sequence,
         len: NonZeroU32,
         key: Option<&IdempotencyKey>,
+        seen: SeenSequence,
         now_ms: u64,
     ) -> Result<IdRange, StoreError> {
         let mut row = self.sequences.get(&sequence.name).cloned().ok_or_else(|| protocol::lost_sequence(sequence))?;
+        if self.stopped.contains(&sequence.name) {
+            return Err(rules::stopped(&row));
+        }
+        seen.check(&row)?;
         let Some(key) = key else {
             let (range, _) = rules::allocate(&mut row, sequence, len, None)?;
             self.sequences.insert(sequence.name.clone(), row);
@@ -125,12 +152,34 @@ impl Ledger {
             // A repeat of its key would hand these numbers out a second time.
             return false;
         }
+        if self.stopped.contains(&tail.sequence) {
+            // What the counter has forgotten may lie above this tail.
+            return false;
+        }
         self.sequences.get_mut(&tail.sequence).is_some_and(|row| protocol::give_back(row, tail))
     }
 
     pub(crate) fn raise(&mut self, sequence: &Sequence, floor: u64) -> Result<(), StoreError> {
+        if sequence.name == UNLISTED {
+            self.stopped.remove(UNLISTED);
+            return Ok(());
+        }
         let row = self.sequences.get_mut(&sequence.name).ok_or_else(|| protocol::lost_sequence(sequence))?;
-        protocol::raise(row, floor)
+        if !self.stopped.contains(&sequence.name) {
+            return protocol::raise(row, floor);
+        }
+        protocol::raise_again(row, floor)?;
+        self.stopped.remove(&sequence.name);
+        Ok(())
+    }
+
+    pub(crate) fn stop_all(&mut self) {
+        self.stopped.extend(self.sequences.keys().cloned());
+        self.stopped.insert(UNLISTED.to_owned());
+    }
+
+    pub(crate) fn waiting(&self) -> Vec<String> {
+        self.stopped.iter().cloned().collect()
     }
 
     pub(crate) fn sequences(&self) -> Vec<SequenceRow> {
@@ -153,16 +202,14 @@ impl Ledger {
         which: WorkerChoice,
         holder: &Holder,
         terms: &LeaseTerms,
+        seen: SeenPool,
         now_ms: u64,
     ) -> Result<Lease, StoreError> {
         let regions = self.pools.get(&pool.name);
         let known = regions.and_then(|regions| regions.get(&pool.region));
         let mut row = match known {
             Some(known) => known.row.clone(),
-            None => rules::new_region(
-                pool,
-                regions.into_iter().flatten().map(|(region, other)| (region.as_str(), &other.row)),
-            )?,
+            None => self.new_region(pool, seen, now_ms)?,
         };
         row.admits(pool, terms)?;
         let workers = known.map(Pool::all_workers).unwrap_or_default();
@@ -232,6 +279,45 @@ impl Ledger {
         let kept = self.pool_mut(&pool.name, &pool.region).ok_or_else(|| rules::no_pool(pool))?;
         protocol::bump(&mut kept.row, now_ms);
         Ok(())
+    }
+
+    pub(crate) fn bump_all(&mut self, now_ms: u64) {
+        for kept in self.pools.values_mut().flat_map(BTreeMap::values_mut) {
+            protocol::bump(&mut kept.row, now_ms);
+        }
+        self.stopped.insert(UNLISTED.to_owned());
+    }
+
+    fn new_region(&self, pool: &WorkerPool, seen: SeenPool, now_ms: u64) -> Result<PoolRow, StoreError> {
+        let others = self.pools.get(&pool.name).into_iter().flatten();
+        let others = others.map(|(region, other)| (region.as_str(), &other.row));
+        rules::new_region(pool, others, self.records(), seen, now_ms)
+    }
+
+    /// Makes a pool that may have been forgotten, and says whether it did. It is kept whatever becomes of the claim: made anew by
+    /// each attempt it would never be free.
+    pub(crate) fn make_lost(
+        &mut self,
+        pool: &WorkerPool,
+        terms: &LeaseTerms,
+        seen: SeenPool,
+        now_ms: u64,
+    ) -> Result<bool, StoreError> {
+        if self.records() == Records::Complete || self.pool_mut(&pool.name, &pool.region).is_some() {
+            return Ok(false);
+        }
+        let row = self.new_region(pool, seen, now_ms)?;
+        row.admits(pool, terms)?;
+        let made = Pool { row, workers: BTreeMap::new(), grants: Vec::new() };
+        self.pools.entry(pool.name.clone()).or_default().insert(pool.region.clone(), made);
+        Ok(true)
+    }
+
+    /// Bumps a pool that is older than what was seen of it, and says whether it did.
+    pub(crate) fn catch_up(&mut self, pool: &str, region: &str, seen: SeenPool, now_ms: u64) -> bool {
+        let Some(kept) = self.pool_mut(pool, region).filter(|kept| seen.is_ahead_of(&kept.row)) else { return false };
+        seen.bump(&mut kept.row, now_ms);
+        true
     }
 
     pub(crate) fn leases(&self, pool: &WorkerPool) -> Vec<LeaseRow> {
@@ -456,8 +542,16 @@ fn senseless_token() -> StoreError {
     )
 }
 
+/// The answer of an operation whose ledger is kept: also where it failed, if a pool was bumped before.
+pub(crate) fn kept<T>(bumped: bool, answer: Result<T, StoreError>) -> Result<Result<T, StoreError>, StoreError> {
+    match answer {
+        Err(error) if !bumped => Err(error),
+        answer => Ok(answer),
+    }
+}
+
 /// Implements the four store traits for a type with a method `run(op)`, which calls `op(&mut Ledger, now_ms)` alone and
-/// answers when the ledger is kept.
+/// answers when the ledger is kept, and a field `seen`, what this process was told.
 macro_rules! keeps_a_ledger {
     ($store:ty) => {
         #[async_trait::async_trait]
@@ -467,6 +561,11 @@ macro_rules! keeps_a_ledger {
                 self.run(move |ledger, _| ledger.create(&sequence)).await
             }
 
+            async fn restore(&self, sequence: &Sequence) -> Result<(), StoreError> {
+                let sequence = sequence.clone();
+                self.run(move |ledger, _| ledger.restore(&sequence)).await
+            }
+
             async fn allocate(
                 &self,
                 sequence: &Sequence,
@@ -474,7 +573,12 @@ macro_rules! keeps_a_ledger {
                 key: Option<&IdempotencyKey>,
             ) -> Result<IdRange, StoreError> {
                 let (sequence, key) = (sequence.clone(), key.cloned());
-                self.run(move |ledger, now_ms| ledger.allocate(&sequence, len, key.as_ref(), now_ms)).await
+                // Asked before the state is read: what other calls see meanwhile may come after it.
+                let seen = self.seen.sequence(&sequence.name);
+                let cut = self.run(move |ledger, now_ms| ledger.allocate(&sequence, len, key.as_ref(), seen, now_ms));
+                let range = cut.await?;
+                self.seen.saw_range(&range);
+                Ok(range)
             }
 
             async fn give_back(&self, tail: IdRange) -> Result<bool, StoreError> {
@@ -484,6 +588,14 @@ macro_rules! keeps_a_ledger {
             async fn raise(&self, sequence: &Sequence, floor: u64) -> Result<(), StoreError> {
                 let sequence = sequence.clone();
                 self.run(move |ledger, _| ledger.raise(&sequence, floor)).await
+            }
+
+            async fn stop_all(&self) -> Result<bool, StoreError> {
+                self.run(|ledger, _| Ok(ledger.stop_all())).await.map(|()| true)
+            }
+
+            async fn waiting(&self) -> Result<Vec<String>, StoreError> {
+                self.run(|ledger, _| Ok(ledger.waiting())).await
             }
 
             async fn sequences(&self) -> Result<Vec<SequenceRow>, StoreError> {
@@ -501,17 +613,37 @@ macro_rules! keeps_a_ledger {
                 terms: &LeaseTerms,
             ) -> Result<Lease, StoreError> {
                 let (pool, holder, terms) = (pool.clone(), holder.clone(), *terms);
-                self.run(move |ledger, now_ms| ledger.acquire(&pool, which, &holder, &terms, now_ms)).await
+                let seen = self.seen.pool(&pool.name, &pool.region);
+                let claim = self.run(move |ledger, now_ms| {
+                    let bumped = ledger.catch_up(&pool.name, &pool.region, seen, now_ms)
+                        || ledger.make_lost(&pool, &terms, seen, now_ms)?;
+                    kept(bumped, ledger.acquire(&pool, which, &holder, &terms, seen, now_ms))
+                });
+                let lease = claim.await??;
+                self.seen.saw_lease(&lease);
+                Ok(lease)
             }
 
             async fn renew(&self, lease: &Lease, holder: &Holder, terms: &LeaseTerms) -> Result<Lease, StoreError> {
                 let (lease, holder, terms) = (lease.clone(), holder.clone(), *terms);
-                self.run(move |ledger, now_ms| ledger.renew(&lease, &holder, &terms, now_ms)).await
+                let seen = self.seen.pool(&lease.pool, &lease.region);
+                let renewal = self.run(move |ledger, now_ms| {
+                    let bumped = ledger.catch_up(&lease.pool, &lease.region, seen, now_ms);
+                    kept(bumped, ledger.renew(&lease, &holder, &terms, now_ms))
+                });
+                let longer = renewal.await??;
+                self.seen.saw_lease(&longer);
+                Ok(longer)
             }
 
             async fn release(&self, lease: Lease, first_unused_ms: u64, terms: &LeaseTerms) -> Result<(), StoreError> {
                 let terms = *terms;
-                self.run(move |ledger, now_ms| ledger.release(&lease, first_unused_ms, &terms, now_ms)).await
+                let seen = self.seen.pool(&lease.pool, &lease.region);
+                let release = self.run(move |ledger, now_ms| {
+                    let bumped = ledger.catch_up(&lease.pool, &lease.region, seen, now_ms);
+                    kept(bumped, ledger.release(&lease, first_unused_ms, &terms, now_ms))
+                });
+                release.await?
             }
 
             async fn revoke(&self, pool: &WorkerPool, worker: u32) -> Result<(), StoreError> {
@@ -527,6 +659,10 @@ macro_rules! keeps_a_ledger {
             async fn bump(&self, pool: &WorkerPool) -> Result<(), StoreError> {
                 let pool = pool.clone();
                 self.run(move |ledger, now_ms| ledger.bump(&pool, now_ms)).await
+            }
+
+            async fn bump_all(&self) -> Result<bool, StoreError> {
+                self.run(|ledger, now_ms| Ok(ledger.bump_all(now_ms))).await.map(|()| true)
             }
 
             async fn leases(&self, pool: &WorkerPool) -> Result<Vec<LeaseRow>, StoreError> {
@@ -602,7 +738,9 @@ mod tests {
         let claims = u64::try_from(GRANTS_MAX).unwrap() + 2;
         for nth in 0..claims {
             let holder = Holder::new(1, "host", 0);
-            ledger.acquire(&pool, WorkerChoice::Any, &holder, &terms, NOW_MS + 1_000 * nth).unwrap();
+            ledger
+                .acquire(&pool, WorkerChoice::Any, &holder, &terms, SeenPool::default(), NOW_MS + 1_000 * nth)
+                .unwrap();
         }
         let known = |nth: u64| ledger.history(&pool, NOW_MS + 1_000 * nth).len();
         assert_eq!([known(0), known(1), known(2), known(claims - 1)], [0, 0, 1, 1]);
@@ -614,7 +752,7 @@ mod tests {
         let mut ledger = Ledger::default();
         let (pool, terms) = (WorkerPool::new("main", 0..2), LeaseTerms::new(1_000, 500, 0, 0));
         let claim = |ledger: &mut Ledger, nth: u128, now_ms: u64| {
-            ledger.acquire(&pool, WorkerChoice::Any, &Holder::new(nth, "host", 0), &terms, now_ms)
+            ledger.acquire(&pool, WorkerChoice::Any, &Holder::new(nth, "host", 0), &terms, SeenPool::default(), now_ms)
         };
         let before = claim(&mut ledger, 1, NOW_MS).unwrap();
         ledger.pools.get_mut("main").unwrap().get_mut("").unwrap().workers.clear();
@@ -670,7 +808,9 @@ mod tests {
         ledger.create(&sequence).unwrap();
         let mut ask = |nth: usize, now_ms: u64| {
             let key = IdempotencyKey::new(nth.to_string()).unwrap();
-            ledger.allocate(&sequence, NonZeroU32::MIN, Some(&key), now_ms).map(|range| range.start)
+            ledger
+                .allocate(&sequence, NonZeroU32::MIN, Some(&key), SeenSequence::default(), now_ms)
+                .map(|range| range.start)
         };
         for nth in 0..ANSWERS_MAX {
             ask(nth, NOW_MS).unwrap();

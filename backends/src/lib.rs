@@ -49,6 +49,7 @@ mod memory;
 #[cfg(feature = "redis")]
 mod redis;
 mod rules;
+mod seen;
 #[cfg(any(feature = "cells", feature = "file", feature = "mysql", feature = "postgres", feature = "sqlite"))]
 mod sound;
 #[cfg(feature = "sqlite")]

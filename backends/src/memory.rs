@@ -13,21 +13,23 @@ use mintage_core::{
 };
 
 use crate::{
-    ledger::{Ledger, keeps_a_ledger},
+    ledger::{Ledger, keeps_a_ledger, kept},
     rules,
+    seen::Seen,
 };
 
 /// Ranges, leases, formats and tokens in memory; nothing survives the process; for tests.
 #[derive(Debug)]
 pub struct Memory {
     ledger: Mutex<Ledger>,
+    seen: Seen,
     clock: Arc<dyn Clock>,
 }
 
 impl Memory {
     /// An empty store whose time is `clock`.
     pub fn new(clock: Arc<dyn Clock>) -> Self {
-        Self { ledger: Mutex::default(), clock }
+        Self { ledger: Mutex::default(), seen: Seen::default(), clock }
     }
 
     async fn run<T>(&self, op: impl FnOnce(&mut Ledger, u64) -> Result<T, StoreError>) -> Result<T, StoreError> {

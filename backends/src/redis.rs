@@ -64,17 +64,28 @@ return 1
 /// The settings with which it keeps what it confirms.
 const WANTED: [(&str, &str); 3] =
     [("maxmemory-policy", "noeviction"), ("appendonly", "yes"), ("appendfsync", "always")];
+/// Takes the life, and writes a key. Answers 1, or 0 in another life.
+const CONFIRM: &str = r"
+local replication = redis.call('INFO', 'replication')
+local life = string.match(replication, 'master_replid:(%x+)') .. ':' .. string.match(redis.call('INFO', 'server'), 'run_id:(%x+)')
+if life ~= ARGV[1] then return 0 end
+redis.call('SET', KEYS[1], '1')
+return 1
+";
+
+/// The key that [`CellStore`] knows nothing of: it is written to have something that replicas acknowledge.
+const CONFIRMED: &str = "confirmed";
 
 /// What stands before all keys unless the URL says otherwise.
 const PREFIX: &str = "mintage";
 
-/// Ranges, leases and formats in Redis with appendonly yes, appendfsync always and noeviction; after a restart or failover worker ids rest for a window and ranges stop until raised; with replicas=N it answers when N replicas have it.
+/// Ranges, leases and formats in Redis with appendonly yes, appendfsync always and noeviction; after a restart or failover worker ids rest for a window and ranges stop until raised; with replicas=N it answers when N replicas have it; against two primaries at once it needs that or min-replicas-to-write.
 ///
 /// Opens `redis://[USER[:PASSWORD]@]HOST[:PORT][/DATABASE][?replicas=N&durability=weak&prefix=NAME&init=yes]`.
 ///
 /// * `replicas=N`: an answer counts only when so many replicas have acknowledged it (`WAIT`).
-/// * `durability=weak`: allows a server that does not sync each write (`appendfsync always`) before it answers. Such a store
-///   keeps leases and formats, no ranges.
+/// * `durability=weak`: allows a server that does not sync each write (`appendfsync always`) before it answers, or that has replicas
+///   and goes on without them. Such a store keeps leases and formats, no ranges.
 /// * `prefix=NAME`: what its keys begin with, `{mintage}` by default, so that a cluster keeps them in one slot.
 /// * `init=yes`: makes the records of a new store. Without it, a server that has none is taken for one that was emptied.
 #[derive(Clone, Copy, Debug, Default)]
@@ -87,7 +98,7 @@ impl BackendFactory for RedisFactory {
     }
 
     fn promise(&self) -> &'static str {
-        "Ranges, leases and formats in Redis with appendonly yes, appendfsync always and noeviction; after a restart or failover worker ids rest for a window and ranges stop until raised; with replicas=N it answers when N replicas have it."
+        "Ranges, leases and formats in Redis with appendonly yes, appendfsync always and noeviction; after a restart or failover worker ids rest for a window and ranges stop until raised; with replicas=N it answers when N replicas have it; against two primaries at once it needs that or min-replicas-to-write."
     }
 
     fn check(&self, url: &str) -> Result<(), String> {
@@ -227,12 +238,14 @@ struct RedisCells {
     idle: Mutex<Option<MultiplexedConnection>>,
     read: Script,
     change: Script,
+    confirm: Script,
     timeout: Duration,
 }
 
 impl RedisCells {
     fn new(settings: Settings, timeout: Duration) -> Self {
-        Self { settings, idle: Mutex::default(), read: Script::new(READ), change: Script::new(CHANGE), timeout }
+        let (read, change, confirm) = (Script::new(READ), Script::new(CHANGE), Script::new(CONFIRM));
+        Self { settings, idle: Mutex::default(), read, change, confirm, timeout }
     }
 
     /// In a cluster, all keys with the same text in braces are in one slot.
@@ -274,7 +287,30 @@ impl RedisCells {
                 )));
             }
         }
-        Ok(())
+        if self.settings.weak { Ok(()) } else { self.check_replicas(connection).await }
+    }
+
+    /// A server whose replica can be promoted while it goes on answering is one of two primaries for as long as nothing stops it.
+    async fn check_replicas(&self, connection: &mut MultiplexedConnection) -> Result<(), StoreError> {
+        if self.settings.replicas > 0 {
+            return Ok(());
+        }
+        let info: Result<String, RedisError> = redis::cmd("INFO").arg("replication").query_async(connection).await;
+        let info = info.map_err(|error| self.fault(error))?;
+        let attached = info.lines().find_map(|line| line.trim_end().strip_prefix("connected_slaves:"));
+        if attached.is_none_or(|attached| attached == "0") {
+            return Ok(());
+        }
+        let needed = self.setting(connection, "min-replicas-to-write").await?;
+        if needed.parse().is_ok_and(|needed: u32| needed > 0) {
+            return Ok(());
+        }
+        Err(refused(format!(
+            "{}: it has replicas, and goes on by itself when one of them is promoted, so two of them could hand out the same: set \
+             min-replicas-to-write 1 in its config, or add replicas=1 to the URL, or durability=weak to keep only leases there, \
+             at that risk",
+            self.settings.place
+        )))
     }
 
     async fn setting(&self, connection: &mut MultiplexedConnection, name: &str) -> Result<String, StoreError> {
@@ -413,6 +449,28 @@ impl Cells for RedisCells {
         }
         *slot = Some(connection);
         Ok(made)
+    }
+
+    /// Another connection may have written what is answered, and its replicas not have acknowledged it: that of which the outcome
+    /// was unknown is asked for again like this. `WAIT` counts what its own connection wrote, so this one writes something.
+    async fn confirm(&self, life: &str) -> Result<bool, StoreError> {
+        if self.settings.replicas == 0 {
+            return Ok(true);
+        }
+        let mut slot = self.idle.lock().await;
+        let mut connection = match slot.take() {
+            Some(connection) => connection,
+            None => self.connect().await?,
+        };
+        let mut call = self.confirm.prepare_invoke();
+        call.key(self.key(CONFIRMED)).arg(life);
+        let same: Result<u32, RedisError> = call.invoke_async(&mut connection).await;
+        let same = same.map_err(|error| self.fault(error))? == 1;
+        if same {
+            self.wait(&mut connection).await?;
+        }
+        *slot = Some(connection);
+        Ok(same)
     }
 }
 

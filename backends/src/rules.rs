@@ -4,6 +4,7 @@
 
 use std::num::NonZeroU32;
 
+use crate::seen::SeenPool;
 use mintage_core::{
     Clock, Format, Grant, IdRange, Sequence, SequenceRow, StoreError, StoreErrorKind, TokenRow, WorkerPool,
     protocol::{self, PoolRow, TIME_MAX_MS, WorkerRow},
@@ -45,18 +46,38 @@ pub(crate) fn now_ms(clock: &dyn Clock) -> Result<u64, StoreError> {
     Ok(now_ms)
 }
 
-/// The row of a region that is seen for the first time. `others` are the rows of the pool's other regions.
+/// Whether a store may have forgotten a pool or sequence that is not there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Records {
+    /// It was never there.
+    Complete,
+    /// It may have been there: the store lives another life than the one in which it was known to be complete.
+    Unsure,
+}
+
+impl Records {
+    pub(crate) fn of(complete: bool) -> Self {
+        if complete { Self::Complete } else { Self::Unsure }
+    }
+}
+
+/// The row of a region that is not there. `others` are the rows of the pool's other regions.
+///
+/// Where the store may have forgotten it, its windows begin above all that can have been granted, with the limits of `pool`.
 ///
 /// # Errors
 /// `RolledBack` when the pool is known to have been used; `Refused` for a senseless pool or a block that another region owns.
 pub(crate) fn new_region<'a>(
     pool: &WorkerPool,
     others: impl IntoIterator<Item = (&'a str, &'a PoolRow)>,
+    memory: Records,
+    seen: SeenPool,
+    now_ms: u64,
 ) -> Result<PoolRow, StoreError> {
-    if pool.known {
+    if memory == Records::Complete && (pool.known || seen != SeenPool::default()) {
         return Err(protocol::lost_pool(pool));
     }
-    let row = PoolRow::new(pool)?;
+    let mut row = PoolRow::new(pool)?;
     for (region, other) in others {
         let (start, end) = (other.block_start, other.block_start + other.block_len);
         if start < pool.block.end && pool.block.start < end {
@@ -67,7 +88,42 @@ pub(crate) fn new_region<'a>(
             )));
         }
     }
+    if memory == Records::Unsure {
+        seen.bump(&mut row, now_ms);
+    }
     Ok(row)
+}
+
+/// A sequence that is not there is not made by itself where the store may have forgotten it.
+///
+/// # Errors
+/// `RolledBack`, which says what to do.
+pub(crate) fn may_be_made(sequence: &Sequence, memory: Records) -> Result<(), StoreError> {
+    if memory == Records::Complete {
+        return Ok(());
+    }
+    let name = &sequence.name;
+    Err(StoreError::new(
+        StoreErrorKind::RolledBack,
+        format!(
+            "sequence {name} is not in the store, and the store may have forgotten it: it was failed over, restarted or restored \
+             since it was known to be complete. If numbers of {name} are in use or held by a running process, raise it above them \
+             (`mintage sequences raise {name} N`). If no such numbers of any sequence that `mintage sequences list` does not show \
+             exist, say so once (`mintage sequences raise '*'`): then new sequences are made again"
+        ),
+    ))
+}
+
+/// A sequence that was stopped, because the store may have forgotten ranges of it.
+pub(crate) fn stopped(row: &SequenceRow) -> StoreError {
+    StoreError::new(
+        StoreErrorKind::RolledBack,
+        format!(
+            "sequence {} stands at {}, and was stopped by `mintage store bump`: the store may have forgotten ranges. Raise the \
+             sequence above every number in use or held by a running process (`mintage sequences raise`), then it goes on",
+            row.name, row.next
+        ),
+    )
 }
 
 /// Nobody has claimed anything from this pool.

@@ -107,6 +107,7 @@ Examples:
 Examples:
   mintage sequences list
   mintage sequences raise orders 1000000 --dry-run
+  mintage sequences raise '*'                    after a failover: nothing but what is listed is in use
   mintage sequences adopt orders --from 'env:SHARD1#orders.id' --from 'env:SHARD2#orders.id' --dry-run
   mintage sequences adopt orders --from 'mysql://tickets1/db#Tickets64.id' --from 'mysql://tickets2/db#Tickets64.id'
   mintage sequences adopt orders --from 'sqlite:old.db#id_blocks.next_id[name=orders]'
@@ -293,12 +294,13 @@ pub(crate) enum SequencesCommand {
         #[arg(short, long, value_enum, default_value_t)]
         output: Output,
     },
-    /// Move a counter up, so that its next number is VALUE at least. Never lowers it.
+    /// Move a counter up, so that its next number is VALUE at least. Never lowers it. One that waits goes on from there.
     Raise {
-        /// The entity, SERIES/PERIOD, or sequence.
+        /// The entity, SERIES/PERIOD, or sequence. '*', without VALUE: no number of a sequence that is not listed is in use or held
+        /// by a process, so new ones are made again.
         name: String,
         /// The next number, at least.
-        value: u64,
+        value: Option<u64>,
         /// The store, where several have a sequence of that name.
         #[arg(long)]
         store: Option<String>,

@@ -4,7 +4,7 @@ use std::io::Write;
 
 use mintage::{
     BuildError, Config, NumberColumn, SequenceError, SequenceOwner, SequenceState, Sequences, Unused,
-    core::{Reservation, ReservationState},
+    core::{Reservation, ReservationState, protocol::UNLISTED},
     time,
 };
 use serde_json::{Value, json};
@@ -24,6 +24,10 @@ pub(crate) async fn run(config: &ConfigArgs, command: SequencesCommand) -> Resul
         SequencesCommand::List { output } => list(&open(&config).await?, output).await,
         SequencesCommand::Raise { name, value, store, care } => {
             let mut sequences = open(&config).await?;
+            if name == UNLISTED {
+                return vouch(&mut sequences, value, store.as_deref(), &care).await;
+            }
+            let value = value.ok_or_else(|| Failure::usage("say what its next number is to be, at least"))?;
             let which = find(&sequences, &name, store.as_deref()).await?;
             raise(&mut sequences, &which, value, &care).await
         }
@@ -83,13 +87,14 @@ async fn list(sequences: &Sequences, output: Output) -> Result<(), Failure> {
                         "raises": one.raises,
                         "owner": owner(one),
                         "store": one.store,
+                        "waits": one.waits,
                     })
                 })
                 .collect();
             writeln!(out, "{:#}", Value::Array(rows))?;
         }
         Output::Csv => {
-            writeln!(out, "name,next,start,raises,owner,store")?;
+            writeln!(out, "name,next,start,raises,owner,store,waits")?;
             for one in &all {
                 let number = |number: Option<u64>| number.map(|number| number.to_string()).unwrap_or_default();
                 let fields = [
@@ -99,6 +104,7 @@ async fn list(sequences: &Sequences, output: Output) -> Result<(), Failure> {
                     &one.raises.to_string(),
                     &owner(one),
                     &one.store,
+                    if one.waits { "yes" } else { "no" },
                 ];
                 out.write_all(output::csv_line(&fields).as_bytes())?;
             }
@@ -110,16 +116,21 @@ async fn list(sequences: &Sequences, output: Output) -> Result<(), Failure> {
 }
 
 fn line(one: &SequenceState) -> String {
+    if one.owner == SequenceOwner::Unlisted {
+        return format!("no sequence is made that is not listed, until this is raised, store {}", one.store);
+    }
     let next = one.next.map_or("not used yet".to_owned(), |next| format!("next {next}"));
     let start = one.start.map(|start| format!(", began at {start}")).unwrap_or_default();
     let raised = if one.raises > 0 { format!(", raised {} times", one.raises) } else { String::new() };
-    format!("{next}{start}{raised}, {}, store {}", owner(one), one.store)
+    let waits = if one.waits { ", gives none until it is raised" } else { "" };
+    format!("{next}{start}{raised}{waits}, {}, store {}", owner(one), one.store)
 }
 
 fn owner(one: &SequenceState) -> String {
     match &one.owner {
         SequenceOwner::Entity(name) => format!("entity {name}"),
         SequenceOwner::Series(name) => format!("series {name}"),
+        SequenceOwner::Unlisted => "what is not listed".to_owned(),
         _ => "of nothing in this config".to_owned(),
     }
 }
@@ -127,19 +138,18 @@ fn owner(one: &SequenceState) -> String {
 async fn raise(sequences: &mut Sequences, which: &SequenceState, floor: u64, care: &Care) -> Result<(), Failure> {
     sequences.may_raise(which, floor)?;
     let next = which.next.or(which.start).unwrap_or_default();
-    let is_stopped = which.next.is_some() && sequences.is_stopped(which).await?;
     let plan = if floor > next {
         format!("{} in store {}: the next number {next} becomes {floor}", which.name, which.store)
     } else {
         format!("{} in store {}: the next number stays {next}, which is not below {floor}", which.name, which.store)
     };
     writeln!(std::io::stdout().lock(), "{plan}")?;
-    if is_stopped {
+    if which.waits {
         output::remark(
             "it gives no number now, because its store may have forgotten ranges; raised, it goes on from there",
         );
     }
-    if care.dry_run || (floor <= next && !is_stopped) {
+    if care.dry_run || (floor <= next && !which.waits) {
         return Ok(());
     }
     if !care.yes && !output::confirmed()? {
@@ -151,6 +161,44 @@ async fn raise(sequences: &mut Sequences, which: &SequenceState, floor: u64, car
         "the next number of {} is {next}; processes that run learn of it with their next range, or within a minute",
         which.name
     ));
+    let others = sequences.list().await?;
+    if others.iter().any(|one| one.owner == SequenceOwner::Unlisted && one.store == which.store) {
+        output::remark(&format!(
+            "new sequences are not made in store {0} yet, because it may have forgotten some: once no number of a sequence that \
+             is not listed is in use or held by a process, `mintage sequences raise '*' --store {0}`",
+            which.store
+        ));
+    }
+    Ok(())
+}
+
+/// Somebody has looked: nothing but what is listed is in use.
+async fn vouch(sequences: &mut Sequences, value: Option<u64>, store: Option<&str>, care: &Care) -> Result<(), Failure> {
+    if value.is_some() {
+        return Err(Failure::usage("'*' stands for the sequences that are not there: it has no next number"));
+    }
+    let waiting = sequences.list().await?.into_iter();
+    let waiting: Vec<SequenceState> = waiting
+        .filter(|one| one.owner == SequenceOwner::Unlisted && store.is_none_or(|store| one.store == store))
+        .collect();
+    if waiting.is_empty() {
+        output::remark("new sequences are made already: nothing was changed");
+        return Ok(());
+    }
+    for one in &waiting {
+        let told = "new sequences begin at their start again; if one was in use that is not listed, its numbers repeat";
+        writeln!(std::io::stdout().lock(), "store {}: {told}", one.store)?;
+    }
+    if care.dry_run {
+        return Ok(());
+    }
+    if !care.yes && !output::confirmed()? {
+        return Err(Failure::refused("not confirmed: nothing was changed (--yes to go ahead without asking)"));
+    }
+    for one in &waiting {
+        sequences.raise(one, 0).await?;
+        output::remark(&format!("new sequences are made in store {} again", one.store));
+    }
     Ok(())
 }
 

@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use mintage::{Operator, RegistryBuilder, config::Checked, shard_minter, time};
+use mintage::{Operator, RegistryBuilder, config::Checked, core::protocol::UNLISTED, shard_minter, time};
 
 use crate::{
     args::{self, Care, ConfigArgs, StoreCommand},
@@ -96,13 +96,14 @@ async fn bump(operator: &Operator<'_>, store: Option<&str>, care: &Care) -> Resu
         })
         .collect();
     plan.push_str(&output::aligned(&rows, 2));
+    plan.push_str("  and every pool that this config does not name\n");
     let rows: Vec<(String, String)> = sequences
         .iter()
         .map(|row| {
             (
                 row.name.clone(),
                 format!(
-                    "next {}: stays as it is, raise it above every number in use or held by a running process",
+                    "next {}: gives none until it is raised above every number in use or held by a running process",
                     row.next
                 ),
             )
@@ -120,8 +121,32 @@ async fn bump(operator: &Operator<'_>, store: Option<&str>, care: &Care) -> Resu
         return Ok(());
     }
     confirm(care)?;
-    let bumped = operator.bump(store).await?.len();
-    let pools = if bumped == 1 { "pool was" } else { "pools were" };
-    output::remark(&format!("{bumped} {pools} bumped; no sequence was changed"));
+    let bumped = operator.bump(store).await?;
+    let pools = if bumped.has_all_pools {
+        "every pool of the store was bumped, whether this config names it or not".to_owned()
+    } else {
+        format!(
+            "of its pools, the {} that this config names were bumped; bump others by their configs",
+            bumped.pools.len()
+        )
+    };
+    output::remark(&pools);
+    if !bumped.has_all_sequences {
+        output::remark("this kind of store cannot stop its sequences: before anything is minted, raise each of them");
+    }
+    if bumped.waiting.is_empty() {
+        return Ok(());
+    }
+    output::remark(
+        "no sequence gives a number until it is raised above every number in use or held by a running process, N; '*' once no number \
+         of a sequence that is not listed is in use:",
+    );
+    let mut out = std::io::stdout().lock();
+    for name in bumped.waiting.iter().filter(|name| *name != UNLISTED) {
+        writeln!(out, "mintage sequences raise {name} N --store {store}")?;
+    }
+    if bumped.waiting.iter().any(|name| name == UNLISTED) {
+        writeln!(out, "mintage sequences raise '*' --store {store}")?;
+    }
     Ok(())
 }

@@ -63,6 +63,15 @@ pub trait LeaseStore: fmt::Debug + Send + Sync + 'static {
     /// `Refused` when there is no such pool; `Unavailable`.
     async fn bump(&self, pool: &WorkerPool) -> Result<(), StoreError>;
 
+    /// [`bump`](Self::bump) of every pool in the store, and of those that it may have forgotten. `false`: this kind of store cannot,
+    /// bump each pool by its name.
+    ///
+    /// # Errors
+    /// `Unavailable`.
+    async fn bump_all(&self) -> Result<bool, StoreError> {
+        Ok(false)
+    }
+
     /// The worker ids ever claimed, by number.
     ///
     /// # Errors

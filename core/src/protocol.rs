@@ -30,6 +30,12 @@ pub const HISTORY_KEPT_MS: u64 = 400 * 24 * 3600 * 1000;
 /// Largest time a window may reach, Unix ms: the year 10889, 2^48 ms. A store clock beyond it is broken.
 pub const TIME_MAX_MS: u64 = 1 << 48;
 
+/// Stands for every sequence that is not in a store. No sequence has this name.
+///
+/// A store that can forget keeps under it in which of its lives it was known to be complete: then a pool or sequence that is not
+/// there was never there. In another life it may be one that was forgotten.
+pub const UNLISTED: &str = "*";
+
 /// What a store keeps of a pool.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PoolRow {
@@ -108,7 +114,8 @@ impl PoolRow {
         })
     }
 
-    /// Refuses a pool whose block differs from the recorded one, and terms above the recorded limits.
+    /// Refuses a pool whose block differs from the recorded one, a guard above the recorded one, which a bump would not keep, and
+    /// terms above the recorded limits.
     ///
     /// # Errors
     /// `Refused`, naming the setting.
@@ -127,7 +134,19 @@ impl PoolRow {
                 self.reach_ms()
             )));
         }
+        let (asked, limit) = (pool.limits.guard_ms, self.guard_ms);
+        if asked > limit {
+            return Err(self.above_limit(&pool.name, "guard", asked, limit));
+        }
         self.admits_terms(&pool.name, terms)
+    }
+
+    fn above_limit(&self, pool: &str, name: &str, asked: u64, limit: u64) -> StoreError {
+        refused(format!(
+            "pool {pool}: lease.{name} of {asked} ms is more than the {limit} ms fixed when the pool was made: lower it to that; \
+             or stop every process of this pool, wait for {} ms, and keep the pool and its entities in a new store",
+            self.reach_ms()
+        ))
     }
 
     /// How far after the store's now anything granted by this pool can reach.
@@ -141,12 +160,7 @@ impl PoolRow {
             [("window", terms.window_ms, self.window_max_ms), ("max_ahead", terms.max_ahead_ms, self.ahead_max_ms)]
         {
             if asked > limit {
-                return Err(refused(format!(
-                    "pool {pool}: lease.{name} of {asked} ms is more than the {limit} ms fixed when the pool was made: \
-                     lower it to that; or stop every process of this pool, wait for {} ms, and keep the pool and its entities \
-                     in a new store",
-                    self.reach_ms()
-                )));
+                return Err(self.above_limit(pool, name, asked, limit));
             }
         }
         if terms.window_ms == 0 {
@@ -506,8 +520,9 @@ fn touch(pool: &mut PoolRow, row: &mut WorkerRow, holder: &Holder, terms: &Lease
 /// The row of a new sequence.
 ///
 /// # Errors
-/// `Refused` for a start at or above 2^63.
+/// `Refused` for a start at or above 2^63, and for the name `*`: see [`UNLISTED`].
 pub fn new_sequence(sequence: &Sequence) -> Result<SequenceRow, StoreError> {
+    not_unlisted(&sequence.name)?;
     if sequence.start >= RANGE_END {
         return Err(refused(format!(
             "sequence {}: start {} is above 9223372036854775807",
@@ -517,11 +532,33 @@ pub fn new_sequence(sequence: &Sequence) -> Result<SequenceRow, StoreError> {
     Ok(SequenceRow { name: sequence.name.clone(), next: sequence.start, version: 0 })
 }
 
+/// The row of a sequence that the store may have forgotten, made by somebody who knows where it may go on: no range of before
+/// looks like one of it.
+///
+/// # Errors
+/// As [`new_sequence`].
+pub fn restored_sequence(sequence: &Sequence) -> Result<SequenceRow, StoreError> {
+    let mut row = new_sequence(sequence)?;
+    row.version = raised(row.version);
+    Ok(row)
+}
+
+fn not_unlisted(name: &str) -> Result<(), StoreError> {
+    if name == UNLISTED {
+        return Err(refused(
+            "no sequence is named \"*\": it stands for those that are not there. Choose another name".to_owned(),
+        ));
+    }
+    Ok(())
+}
+
 /// Cuts the next `len` numbers off a sequence; fewer only at its end.
 ///
 /// # Errors
-/// `RolledBack` when the row stands below what the caller has been given already; `Spent` at the end; `Corrupt`.
+/// `RolledBack` when the row stands below what the caller has been given already; `Spent` at the end; `Corrupt`; `Refused` for
+/// the name `*`.
 pub fn allocate(row: &mut SequenceRow, sequence: &Sequence, len: u32) -> Result<IdRange, StoreError> {
+    not_unlisted(&row.name)?;
     if row.next > RANGE_END {
         return Err(corrupt(format!("sequence {}: its next number is above 2^63: restore the store", row.name)));
     }
@@ -571,6 +608,20 @@ pub fn raise(row: &mut SequenceRow, floor: u64) -> Result<(), StoreError> {
     if floor > row.next {
         row.next = floor;
         row.version = raised(row.version);
+    }
+    Ok(())
+}
+
+/// As [`raise`], for a sequence that has given nothing since the store may have forgotten: it counts as raised even where it is
+/// not moved, so that whoever holds a range of before drops it, and no tail of before is taken back.
+///
+/// # Errors
+/// As [`raise`].
+pub fn raise_again(row: &mut SequenceRow, floor: u64) -> Result<(), StoreError> {
+    let before = row.version;
+    raise(row, floor)?;
+    if row.version == before {
+        row.version = raised(before);
     }
     Ok(())
 }

@@ -18,7 +18,8 @@ pub trait RangeStore: fmt::Debug + Send + Sync + 'static {
     /// Makes the sequence if it is not there, with its first number at `sequence.start`. Changes nothing otherwise.
     ///
     /// # Errors
-    /// `Unavailable`, or `Refused` for a start outside `0..2^63`.
+    /// `Unavailable`; `Refused` for a start outside `0..2^63` and for the name `*`; `RolledBack` when the store may have forgotten
+    /// that it was there: [`restore`](Self::restore) makes it then, or `raise` of `*` says that nothing was forgotten.
     async fn create(&self, sequence: &Sequence) -> Result<(), StoreError>;
 
     /// Cuts the next `len` numbers; fewer only at the end of the sequence.
@@ -36,6 +37,15 @@ pub trait RangeStore: fmt::Debug + Send + Sync + 'static {
         key: Option<&IdempotencyKey>,
     ) -> Result<IdRange, StoreError>;
 
+    /// Makes a sequence that the store may have forgotten, at `sequence.start`, on somebody's word that every number below may be in
+    /// use and none from there on is. Changes nothing where it is there.
+    ///
+    /// # Errors
+    /// As [`create`](Self::create), without its `RolledBack`.
+    async fn restore(&self, sequence: &Sequence) -> Result<(), StoreError> {
+        self.create(sequence).await
+    }
+
     /// Takes an unused tail back, if nothing was allocated, raised or given back since: a compare-and-swap on the
     /// sequence's next number and version. One attempt, never retried. `false` if it came too late: a gap.
     ///
@@ -43,11 +53,31 @@ pub trait RangeStore: fmt::Debug + Send + Sync + 'static {
     /// `Unavailable`: the tail is lost, or taken back; never both.
     async fn give_back(&self, tail: IdRange) -> Result<bool, StoreError>;
 
-    /// Moves the next number up to `floor`. Never lowers it.
+    /// Moves the next number up to `floor`. Never lowers it. A sequence that was stopped goes on from there.
+    ///
+    /// Of the name `*` it says that no number of a sequence that is not there is in use or held by a process: from then on new
+    /// sequences are made again. `floor` means nothing then.
     ///
     /// # Errors
     /// `Refused` above 2^63, or where the sequence does not exist; `Unavailable`.
     async fn raise(&self, sequence: &Sequence, floor: u64) -> Result<(), StoreError>;
+
+    /// Declares that the store may have forgotten its last writes: no sequence gives a number, and none is made, until it was
+    /// raised. `false`: this kind of store cannot.
+    ///
+    /// # Errors
+    /// `Unavailable`.
+    async fn stop_all(&self) -> Result<bool, StoreError> {
+        Ok(false)
+    }
+
+    /// The sequences that wait to be raised, by name; first `*`, where that is one of them.
+    ///
+    /// # Errors
+    /// `Unavailable`.
+    async fn waiting(&self) -> Result<Vec<String>, StoreError> {
+        Ok(Vec::new())
+    }
 
     /// One sequence, if it is there. Asked once a minute by whoever holds numbers of it.
     ///

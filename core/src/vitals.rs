@@ -16,8 +16,6 @@ pub struct Vitals {
     pub answer: Option<Answer>,
     /// What decides whether it keeps what it confirms, and who else is there to keep it.
     pub settings: Vec<StoreSetting>,
-    /// Sequences that give no number until they are raised: the store may have forgotten their last ranges.
-    pub stopped_sequences: Vec<String>,
 }
 
 /// When a store was asked, and what its clock showed.

@@ -1,6 +1,6 @@
 //! How far each counter has come.
 
-use mintage_core::{RANGE_END, RangeStore, SequenceRow, StoreError};
+use mintage_core::{RANGE_END, RangeStore, SequenceRow, StoreError, protocol::UNLISTED};
 
 use super::Doctor;
 use crate::{
@@ -14,15 +14,9 @@ const FULL_PERCENT: u128 = 90;
 
 impl Doctor<'_> {
     pub(super) async fn look_at_ranges(&mut self) {
-        for (store, name) in self.stopped() {
-            let told = format!(
-                "sequence {name} in store {store} stopped: the store lives another life since it was counted last, and may have \
-                 forgotten ranges"
-            );
-            let remedy = format!(
-                "`mintage sequences raise {name} NUMBER --store {store}`, above every number in use or held by a running process"
-            );
-            self.wrong(format!("stores.{store}"), told, remedy);
+        let stores: Vec<String> = self.places.keys().cloned().collect();
+        for store in stores {
+            self.look_at_waiting(&store).await;
         }
         for entity in self.checked.entities.clone() {
             for store in entity.range_stores() {
@@ -34,12 +28,37 @@ impl Doctor<'_> {
         }
     }
 
-    fn stopped(&self) -> Vec<(String, String)> {
-        let stopped = self
-            .places
-            .iter()
-            .flat_map(|(store, place)| place.vitals.stopped_sequences.iter().map(|name| (store.clone(), name.clone())));
-        stopped.collect()
+    /// What gives no number until somebody has looked.
+    async fn look_at_waiting(&mut self, store: &str) {
+        let Some(ranges) = self.backend(store).and_then(|backend| backend.ranges.clone()) else { return };
+        let path = format!("stores.{store}");
+        let Some(waiting) = self.unanswered(&path, ranges.waiting().await) else { return };
+        for name in waiting {
+            let (told, remedy) = if name == UNLISTED {
+                (
+                    format!(
+                        "no new sequence is made in store {store}: it lives another life than the one in which it was known to be \
+                         complete, and may have forgotten sequences"
+                    ),
+                    format!(
+                        "`mintage sequences raise '*' --store {store}`, once no number of a sequence that is not listed is in use \
+                         or held by a running process"
+                    ),
+                )
+            } else {
+                (
+                    format!(
+                        "sequence {name} in store {store} stopped: the store lives another life since it was counted last, and \
+                         may have forgotten ranges"
+                    ),
+                    format!(
+                        "`mintage sequences raise {name} NUMBER --store {store}`, above every number in use or held by a running \
+                         process"
+                    ),
+                )
+            };
+            self.wrong(path.clone(), told, remedy);
+        }
     }
 
     async fn look_at_sequence(&mut self, entity: &EntityConfig, store: &str) {

@@ -14,6 +14,7 @@ use crate::{
 on_all!(
     another_database_is_refused,
     a_lost_life_of_the_server_stops_it,
+    a_period_that_may_be_forgotten_is_not_begun_again,
     next_without_a_transaction_is_refused,
     two_prefixes_count_apart
 );
@@ -84,6 +85,40 @@ async fn a_lost_life_of_the_server_stops_it<B: Bank>() {
     let mut tx = bank.begin().await;
     let error = invoices.next_in(&mut tx).await.unwrap_err();
     assert_eq!(kind_of(&error), Some(StoreErrorKind::RolledBack), "{error:?}");
+    registry.close().await.unwrap();
+}
+
+/// A promoted standby may lack the whole counter of today, and a restored backup that was bumped, too.
+async fn a_period_that_may_be_forgotten_is_not_begun_again<B: Bank>() {
+    let Some(bank) = B::open().await else { return };
+    let (forgets, is_looked_at, stops) = if bank.url().starts_with("sqlite:") {
+        (
+            "INSERT INTO mintage_stopped VALUES ('*')",
+            "DELETE FROM mintage_stopped",
+            "INSERT INTO mintage_stopped SELECT name FROM mintage_sequence",
+        )
+    } else {
+        (
+            "UPDATE mintage_sequence SET incarnation = CONCAT('x', incarnation) WHERE name = '*'",
+            "UPDATE mintage_sequence SET incarnation = SUBSTR(incarnation, 2) WHERE name = '*'",
+            "UPDATE mintage_sequence SET incarnation = ''",
+        )
+    };
+    let registry = process(&bank, SERIES, &at(BEFORE_MIDNIGHT)).await;
+    let invoices = registry.series("invoices").unwrap();
+    let refused = async || {
+        let mut tx = bank.begin().await;
+        let error = invoices.next_in(&mut tx).await.unwrap_err();
+        assert_eq!(kind_of(&error), Some(StoreErrorKind::RolledBack), "{error:?}");
+    };
+    bank.sql(forgets).await;
+    refused().await;
+    bank.sql(is_looked_at).await;
+    let mut tx = bank.begin().await;
+    invoices.next_in(&mut tx).await.unwrap();
+    tx.commit().await.unwrap();
+    bank.sql(stops).await;
+    refused().await;
     registry.close().await.unwrap();
 }
 

@@ -16,7 +16,11 @@ use super::{
     record::{CHUNK_LEN, Chunk, Grants, PAGE_LEN, PAGES_MAX, Page, Pool, Region, chunk_key, page_key, pool_key},
     work::{Fault, Work},
 };
-use crate::{ledger::GrantRow, rules, wait::Backoff};
+use crate::{
+    ledger::GrantRow,
+    rules::{self, Records},
+    wait::Backoff,
+};
 
 #[async_trait]
 impl<C: Cells> LeaseStore for CellStore<C> {
@@ -33,6 +37,7 @@ impl<C: Cells> LeaseStore for CellStore<C> {
                 let mut work = self.begin(&[pool_key(&pool.name)]).await?;
                 let answer = claim(&mut work, pool, which, holder, terms).await;
                 if let Some(lease) = work.settle(answer, &mut backoff).await? {
+                    self.seen.saw_lease(&lease);
                     return Ok(lease);
                 }
             }
@@ -47,6 +52,7 @@ impl<C: Cells> LeaseStore for CellStore<C> {
                 let mut work = self.begin(&keys_of(lease)).await?;
                 let answer = renew(&mut work, lease, holder, terms).await;
                 if let Some(longer) = work.settle(answer, &mut backoff).await? {
+                    self.seen.saw_lease(&longer);
                     return Ok(longer);
                 }
             }
@@ -112,6 +118,10 @@ impl<C: Cells> LeaseStore for CellStore<C> {
         .await
     }
 
+    async fn bump_all(&self) -> Result<bool, StoreError> {
+        self.begin_new_life().await.map(|()| true)
+    }
+
     async fn leases(&self, pool: &WorkerPool) -> Result<Vec<LeaseRow>, StoreError> {
         self.read(async {
             let mut work = self.begin(&[pool_key(&pool.name)]).await?;
@@ -149,13 +159,21 @@ async fn claim<C: Cells>(
         None => {
             changed = true;
             let others = record.regions.iter().map(|(region, other)| (region.as_str(), &other.row));
-            let row = rules::new_region(pool, others)?;
-            Region { row, life: work.life.clone(), chunks: Default::default() }
+            let seen = work.seen().pool(&pool.name, &pool.region);
+            let row = rules::new_region(pool, others, work.records, seen, work.now_ms)?;
+            row.admits(pool, terms)?;
+            let region = Region { row, life: work.life.clone(), chunks: Default::default() };
+            if work.records == Records::Unsure {
+                // Kept whatever becomes of the claim: made anew by each attempt it would never be free.
+                write_region(work, &pool.name, &pool.region, record, region, true);
+                return Err(Fault::Bumped);
+            }
+            region
         }
     };
     region.row.admits(pool, terms)?;
     let mut chunks = chunks(work, &pool.name, &pool.region, &region).await?;
-    bump_in_new_life(work, &pool.name, &pool.region, &region, &chunks)?;
+    bump_if_older(work, &pool.name, &pool.region, &region, &chunks)?;
     if let Some(number) = region.chunks.iter().find(|number| !chunks.contains_key(number)) {
         bump_after_deletion(work, pool, *number, &chunks)?;
     }
@@ -313,12 +331,15 @@ fn keys_of(lease: &Lease) -> [String; 2] {
 /// The region, chunk and row of a lease.
 async fn leased<C: Cells>(work: &mut Work<'_, C>, lease: &Lease) -> Result<(Region, Chunk, WorkerRow), Fault> {
     let region = region_of(work, &lease.pool, &lease.region)?.ok_or_else(|| protocol::lost_worker(lease))?;
-    if region.life != work.life {
-        let chunks = chunks(work, &lease.pool, &lease.region, &region).await?;
-        bump_in_new_life(work, &lease.pool, &lease.region, &region, &chunks)?;
-    }
     let [_, key] = keys_of(lease);
     let chunk: Option<Chunk> = work.record(&key)?;
+    let chunk_granted_at_ms = chunk.as_ref().map_or(0, |chunk| chunk.granted_at_ms);
+    let seen = work.seen().pool(&lease.pool, &lease.region);
+    // Its own chunk is as new as the region in nearly all cases, and then the others need not be read.
+    if region.life != work.life || region.row.inc < seen.inc || chunk_granted_at_ms < seen.granted_at_ms {
+        let chunks = chunks(work, &lease.pool, &lease.region, &region).await?;
+        bump_if_older(work, &lease.pool, &lease.region, &region, &chunks)?;
+    }
     let chunk = chunk.ok_or_else(|| protocol::lost_worker(lease))?;
     let row = chunk.workers.get(&lease.worker).cloned().ok_or_else(|| protocol::lost_worker(lease))?;
     Ok((region, chunk, row))
@@ -383,15 +404,17 @@ fn bump_after_deletion<C: Cells>(
     Err(Fault::Bumped)
 }
 
-/// Bumps a region that is seen for the first time in this life of the store; the call then begins again.
-fn bump_in_new_life<C: Cells>(
+/// Bumps a region that is seen for the first time in this life of the store, or that is older than what this process was told,
+/// in whichever life; the call then begins again.
+fn bump_if_older<C: Cells>(
     work: &mut Work<'_, C>,
     pool: &str,
     region: &str,
     row: &Region,
     chunks: &BTreeMap<u32, Chunk>,
 ) -> Result<(), Fault> {
-    if row.life == work.life {
+    let known = PoolRow { granted_at_ms: granted_at_ms(&row.row, chunks), ..row.row.clone() };
+    if row.life == work.life && !work.seen().pool(pool, region).is_ahead_of(&known) {
         return Ok(());
     }
     bump(work, pool, region, chunks)?;
@@ -406,12 +429,11 @@ fn bump<C: Cells>(
 ) -> Result<(), Fault> {
     let mut record: Pool = work.record(&pool_key(pool))?.ok_or(Fault::Changed)?;
     let bumped = record.regions.get_mut(region).ok_or(Fault::Changed)?;
-    let granted_at_ms = chunks.values().map(|chunk| chunk.granted_at_ms).max().unwrap_or(0);
-    bumped.row.granted_at_ms = bumped.row.granted_at_ms.max(granted_at_ms);
+    bumped.row.granted_at_ms = granted_at_ms(&bumped.row, chunks);
     if work.by_own_clock {
         not_behind(pool, &bumped.row, work.now_ms)?;
     }
-    protocol::bump(&mut bumped.row, work.now_ms);
+    work.seen().pool(pool, region).bump(&mut bumped.row, work.now_ms);
     bumped.life.clone_from(&work.life);
     work.put(pool_key(pool), &record);
     Ok(())
@@ -429,6 +451,11 @@ fn not_behind(pool: &str, row: &PoolRow, now_ms: u64) -> Result<(), StoreError> 
         row.granted_at_ms,
         row.granted_at_ms - now_ms
     )))
+}
+
+/// The latest store time of a grant: that of the chunks, which is gathered into the row when it is bumped.
+fn granted_at_ms(row: &PoolRow, chunks: &BTreeMap<u32, Chunk>) -> u64 {
+    chunks.values().map(|chunk| chunk.granted_at_ms).fold(row.granted_at_ms, u64::max)
 }
 
 /// The time. Where the store has no clock it is this machine's, but not before the time at which half of the holders have

@@ -6,8 +6,9 @@
 //!
 //! Two invariants. No answer is given before its change was acknowledged. And every change checks, besides what it read, the
 //! registry record and the *life* of the store: which server, in which run, it is that answers. A store whose life has
-//! changed may have forgotten its last writes: its pools are bumped at the first contact, and its sequences hand out
-//! nothing until somebody has raised them.
+//! changed may have forgotten its last writes: its pools are bumped at the first contact, its sequences hand out nothing until
+//! somebody has raised them, and what is not there may have been forgotten. An operator's bump is counted in the registry
+//! record and begins a new life, too.
 
 mod format;
 mod lease;
@@ -37,6 +38,7 @@ use self::{
 };
 use crate::{
     rules::{corrupt, refused, rolled_back, unavailable},
+    seen::Seen,
     wait::Backoff,
 };
 
@@ -78,6 +80,15 @@ pub(crate) trait Cells: fmt::Debug + Send + Sync + 'static {
     /// # Errors
     /// `Unavailable`: whether the changes were made is unknown. `Refused`: they were not.
     async fn change(&self, life: &str, changes: &[Change]) -> Result<bool, StoreError>;
+
+    /// Makes sure that what this store answered in that life is kept as safely as a change would be, for an answer that changes
+    /// nothing. `false` where it now lives another.
+    ///
+    /// # Errors
+    /// `Unavailable`.
+    async fn confirm(&self, _life: &str) -> Result<bool, StoreError> {
+        Ok(true)
+    }
 }
 
 /// What was read.
@@ -130,12 +141,13 @@ pub(crate) struct CellStore<C> {
     /// Calls that write take turns within a process: they would only get in each other's way. Other processes are not kept
     /// out by this, but by the versions.
     turn: tokio::sync::Mutex<()>,
-    seen: Mutex<Seen>,
+    seen: Seen,
+    versions: Mutex<Versions>,
 }
 
-/// The versions seen so far in this life of the store: it must not go back behind them.
+/// The versions seen so far in this life of the store: it must not go back behind them. Those of two lives cannot be compared.
 #[derive(Debug, Default)]
-struct Seen {
+struct Versions {
     life: String,
     versions: HashMap<String, u64>,
 }
@@ -164,7 +176,9 @@ impl<C: Cells> CellStore<C> {
             })
         };
         let registry = within(timeout, cells.place(), finding).await?;
-        Ok(Self::of(cells, clock, timeout, registry))
+        let store = Self::of(cells, clock, timeout, registry);
+        store.write(range::complete_of_old(&store)).await?;
+        Ok(store)
     }
 
     /// Opens the registry if it is there, and makes nothing.
@@ -189,8 +203,8 @@ impl<C: Cells> CellStore<C> {
     }
 
     fn of(cells: C, clock: Arc<dyn Clock>, timeout: Duration, registry: String) -> Self {
-        let (turn, seen) = (tokio::sync::Mutex::default(), Mutex::default());
-        Self { cells, clock, timeout, registry, turn, seen }
+        let (turn, seen, versions) = (tokio::sync::Mutex::default(), Seen::default(), Mutex::default());
+        Self { cells, clock, timeout, registry, turn, seen, versions }
     }
 
     /// Begins a call that needs these records.
@@ -200,13 +214,14 @@ impl<C: Cells> CellStore<C> {
         let registry: Option<Registry> = work.record(REGISTRY)?;
         // Another version may have come since this process started.
         registry.as_ref().map_or(Ok(()), |registry| known_schema(registry, self.cells.place()))?;
-        if registry.is_none_or(|registry| registry.id != self.registry) {
+        let Some(registry) = registry.filter(|registry| registry.id == self.registry) else {
             return Err(rolled_back(format!(
                 "{}: Mintage's records are gone or were made anew since this process started: the store was emptied. Restore \
                  it, then start this process again",
                 self.cells.place()
             )));
-        }
+        };
+        work.lives(&registry);
         Ok(work)
     }
 
@@ -225,16 +240,16 @@ impl<C: Cells> CellStore<C> {
     }
 
     /// The versions of these records below which nothing may be read now, and in which life of the store.
-    fn seen(&self, keys: &[String]) -> (String, Vec<u64>) {
-        let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+    fn versions(&self, keys: &[String]) -> (String, Vec<u64>) {
+        let seen = self.versions.lock().unwrap_or_else(PoisonError::into_inner);
         let versions = keys.iter().map(|key| seen.versions.get(key).copied().unwrap_or(0)).collect();
         (seen.life.clone(), versions)
     }
 
     fn saw(&self, life: &str, versions: impl IntoIterator<Item = (String, u64)>) {
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut seen = self.versions.lock().unwrap_or_else(PoisonError::into_inner);
         if seen.life != life {
-            *seen = Seen { life: life.to_owned(), versions: HashMap::new() };
+            *seen = Versions { life: life.to_owned(), versions: HashMap::new() };
         }
         for (key, version) in versions.into_iter().filter(|(key, _)| record::never_removed(key)) {
             let known = seen.versions.entry(key).or_default();
@@ -267,7 +282,7 @@ async fn make_registry<C: Cells>(cells: &C) -> Result<(String, bool), StoreError
             return Ok((id, false));
         }
         cells.make_room().await?;
-        let fresh = Registry { id: fresh_id(), schema: SCHEMA };
+        let fresh = Registry { id: fresh_id(), schema: SCHEMA, bumps: 0, complete_in: Some(life.clone()) };
         let change = Change { key: REGISTRY.to_owned(), version: 0, to: To::Value(fresh.text()) };
         if cells.change(&life, &[change]).await? {
             return Ok((fresh.id, true));

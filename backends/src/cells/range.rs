@@ -1,23 +1,23 @@
 //! Ranges: a record for each sequence, and the answers to idempotency keys beside it.
 
-use std::num::NonZeroU32;
+use std::{collections::BTreeSet, num::NonZeroU32};
 
 use async_trait::async_trait;
-use mintage_core::{IdRange, IdempotencyKey, RangeStore, Sequence, SequenceRow, StoreError, protocol};
+use mintage_core::{
+    IdRange, IdempotencyKey, RangeStore, Sequence, SequenceRow, StoreError,
+    protocol::{self, UNLISTED},
+};
 
 use super::{
     CellStore, Cells,
-    record::{Answers, BUCKET_LEN_MAX, Counter, Names, SEQUENCES, answers_key, sequence_key},
+    record::{Answers, BUCKET_LEN_MAX, Counter, Names, REGISTRY, Registry, SEQUENCES, answers_key, sequence_key},
     work::{Fault, Work},
 };
 use crate::{
-    rules::{self, ANSWERS_KEPT_MS, Answer, refused, rolled_back},
+    rules::{self, ANSWERS_KEPT_MS, Answer, Records, refused, rolled_back},
+    seen::SeenSequence,
     wait::Backoff,
 };
-
-/// How far a sequence's version jumps when it is raised in a new life of the store: past all that can have been counted and
-/// forgotten, so that no range of before looks like the latest.
-const VERSIONS_LOST_MAX: u64 = 1 << 32;
 
 #[async_trait]
 impl<C: Cells> RangeStore for CellStore<C> {
@@ -27,6 +27,20 @@ impl<C: Cells> RangeStore for CellStore<C> {
             loop {
                 let mut work = self.begin(&[sequence_key(&sequence.name), SEQUENCES.to_owned()]).await?;
                 let answer = create(&mut work, sequence);
+                if let Some(done) = work.settle(answer, &mut backoff).await? {
+                    return Ok(done);
+                }
+            }
+        })
+        .await
+    }
+
+    async fn restore(&self, sequence: &Sequence) -> Result<(), StoreError> {
+        self.write(async {
+            let mut backoff = Backoff::default();
+            loop {
+                let mut work = self.begin(&[sequence_key(&sequence.name), SEQUENCES.to_owned()]).await?;
+                let answer = restore(&mut work, sequence);
                 if let Some(done) = work.settle(answer, &mut backoff).await? {
                     return Ok(done);
                 }
@@ -46,9 +60,11 @@ impl<C: Cells> RangeStore for CellStore<C> {
             keys.extend(key.map(|key| answers_key(&sequence.name, key.as_str())));
             let mut backoff = Backoff::default();
             loop {
+                let seen = self.seen.sequence(&sequence.name);
                 let mut work = self.begin(&keys).await?;
-                let answer = allocate(&mut work, sequence, len, key);
+                let answer = allocate(&mut work, sequence, len, key, seen);
                 if let Some(range) = work.settle(answer, &mut backoff).await? {
+                    self.seen.saw_range(&range);
                     return Ok(range);
                 }
             }
@@ -75,7 +91,10 @@ impl<C: Cells> RangeStore for CellStore<C> {
             let mut backoff = Backoff::default();
             loop {
                 let mut work = self.begin(&[sequence_key(&sequence.name)]).await?;
-                let answer = raise(&mut work, sequence, floor);
+                let answer = match sequence.name.as_str() {
+                    UNLISTED => vouch(&mut work),
+                    _ => raise(&mut work, sequence, floor),
+                };
                 if let Some(done) = work.settle(answer, &mut backoff).await? {
                     return Ok(done);
                 }
@@ -84,16 +103,83 @@ impl<C: Cells> RangeStore for CellStore<C> {
         .await
     }
 
-    async fn sequences(&self) -> Result<Vec<SequenceRow>, StoreError> {
+    async fn stop_all(&self) -> Result<bool, StoreError> {
+        self.begin_new_life().await.map(|()| true)
+    }
+
+    async fn waiting(&self) -> Result<Vec<String>, StoreError> {
         self.read(async {
             let mut work = self.begin(&[SEQUENCES.to_owned()]).await?;
-            let names = work.record::<Names>(SEQUENCES)?.unwrap_or_default().names;
-            work.load(names.iter().map(|name| sequence_key(name))).await?;
-            let rows = names.iter().map(|name| work.record::<Counter>(&sequence_key(name)));
-            rows.filter_map(Result::transpose).map(|counter| counter.map(|counter| counter.row)).collect()
+            let counters = counters(&mut work).await?;
+            let unlisted = (work.records == Records::Unsure).then(|| UNLISTED.to_owned());
+            let stopped = counters.into_iter().filter(|counter| counter.life != work.life);
+            Ok(unlisted.into_iter().chain(stopped.map(|counter| counter.row.name)).collect())
         })
         .await
     }
+
+    async fn sequences(&self) -> Result<Vec<SequenceRow>, StoreError> {
+        self.read(async {
+            let mut work = self.begin(&[SEQUENCES.to_owned()]).await?;
+            Ok(counters(&mut work).await?.into_iter().map(|counter| counter.row).collect())
+        })
+        .await
+    }
+}
+
+impl<C: Cells> CellStore<C> {
+    /// An operator declares that the store may have forgotten: it begins a new life. Its pools are bumped when they are used next,
+    /// its sequences wait to be raised, and nothing is made that may have been forgotten.
+    pub(super) async fn begin_new_life(&self) -> Result<(), StoreError> {
+        self.write(async {
+            let mut backoff = Backoff::default();
+            loop {
+                let mut work = self.begin(&[]).await?;
+                let mut registry = registry(&work)?;
+                registry.bumps += 1;
+                work.put(REGISTRY.to_owned(), &registry);
+                if work.settle(Ok(()), &mut backoff).await?.is_some() {
+                    return Ok(());
+                }
+            }
+        })
+        .await
+    }
+}
+
+/// Records of before the registry said in which life the store was complete: it was in the life that all its sequences name.
+pub(super) async fn complete_of_old<C: Cells>(store: &CellStore<C>) -> Result<(), StoreError> {
+    let mut backoff = Backoff::default();
+    loop {
+        let mut work = store.begin(&[SEQUENCES.to_owned()]).await?;
+        let mut registry = registry(&work)?;
+        if registry.complete_in.is_some() {
+            return Ok(());
+        }
+        let lives: BTreeSet<String> = counters(&mut work).await?.into_iter().map(|counter| counter.life).collect();
+        let mut lives = lives.into_iter();
+        registry.complete_in = match (lives.next(), lives.next()) {
+            (None, _) => Some(work.life.clone()),
+            (Some(life), None) => Some(life),
+            // Somebody has to look.
+            (Some(_), Some(_)) => Some(String::new()),
+        };
+        work.put(REGISTRY.to_owned(), &registry);
+        if work.settle(Ok(()), &mut backoff).await?.is_some() {
+            return Ok(());
+        }
+    }
+}
+
+async fn counters<C: Cells>(work: &mut Work<'_, C>) -> Result<Vec<Counter>, StoreError> {
+    let names = work.record::<Names>(SEQUENCES)?.unwrap_or_default().names;
+    work.load(names.iter().map(|name| sequence_key(name))).await?;
+    let counters = names.iter().map(|name| work.record::<Counter>(&sequence_key(name)));
+    counters.filter_map(Result::transpose).collect()
+}
+
+fn registry<C: Cells>(work: &Work<'_, C>) -> Result<Registry, StoreError> {
+    work.record(REGISTRY)?.ok_or_else(|| rolled_back("Mintage's records are gone: restore the store".to_owned()))
 }
 
 fn create<C: Cells>(work: &mut Work<'_, C>, sequence: &Sequence) -> Result<(), Fault> {
@@ -110,9 +196,35 @@ fn create<C: Cells>(work: &mut Work<'_, C>, sequence: &Sequence) -> Result<(), F
             sequence.name
         ))));
     }
+    rules::may_be_made(sequence, work.records)?;
+    put_new(work, &names, row);
+    Ok(())
+}
+
+/// On somebody's word, whatever the store may have forgotten.
+fn restore<C: Cells>(work: &mut Work<'_, C>, sequence: &Sequence) -> Result<(), Fault> {
+    let row = protocol::restored_sequence(sequence)?;
+    if work.record::<Counter>(&sequence_key(&sequence.name))?.is_some() {
+        return Ok(());
+    }
+    let mut names: Names = work.record(SEQUENCES)?.unwrap_or_default();
+    names.names.insert(sequence.name.clone());
+    put_new(work, &names, row);
+    Ok(())
+}
+
+fn put_new<C: Cells>(work: &mut Work<'_, C>, names: &Names, row: SequenceRow) {
+    let key = sequence_key(&row.name);
     let counter = Counter { row, life: work.life.clone(), keyed: false };
-    work.put(SEQUENCES.to_owned(), &names);
+    work.put(SEQUENCES.to_owned(), names);
     work.put(key, &counter);
+}
+
+/// Somebody has looked: nothing that is not there is in use.
+fn vouch<C: Cells>(work: &mut Work<'_, C>) -> Result<(), Fault> {
+    let mut registry = registry(work)?;
+    registry.complete_in = Some(work.life.clone());
+    work.put(REGISTRY.to_owned(), &registry);
     Ok(())
 }
 
@@ -121,9 +233,11 @@ fn allocate<C: Cells>(
     sequence: &Sequence,
     len: NonZeroU32,
     key: Option<&IdempotencyKey>,
+    seen: SeenSequence,
 ) -> Result<IdRange, Fault> {
     let mut counter = counter(work, sequence)?;
     in_this_life(work, &counter)?;
+    seen.check(&counter.row)?;
     let Some(key) = key else {
         let (range, _) = rules::allocate(&mut counter.row, sequence, len, None)?;
         counter.keyed = false;
@@ -168,12 +282,13 @@ fn give_back<C: Cells>(work: &mut Work<'_, C>, tail: &IdRange) -> Result<bool, F
 
 fn raise<C: Cells>(work: &mut Work<'_, C>, sequence: &Sequence, floor: u64) -> Result<(), Fault> {
     let mut counter = counter(work, sequence)?;
-    protocol::raise(&mut counter.row, floor)?;
-    counter.keyed = false;
-    if counter.life != work.life {
+    if counter.life == work.life {
+        protocol::raise(&mut counter.row, floor)?;
+    } else {
+        protocol::raise_again(&mut counter.row, floor)?;
         counter.life.clone_from(&work.life);
-        counter.row.version = counter.row.version.saturating_add(VERSIONS_LOST_MAX);
     }
+    counter.keyed = false;
     work.put(sequence_key(&sequence.name), &counter);
     Ok(())
 }
@@ -189,8 +304,8 @@ fn in_this_life<C: Cells>(work: &Work<'_, C>, counter: &Counter) -> Result<(), S
         return Ok(());
     }
     Err(rolled_back(format!(
-        "sequence {} stands at {}, but the store was restarted or failed over since it was counted last, and may have forgotten \
-         ranges. Raise the sequence above every number in use or held by a running process, then it goes on",
+        "sequence {} stands at {}, but the store was restarted, failed over or bumped since it was counted last, and may have \
+         forgotten ranges. Raise the sequence above every number in use or held by a running process, then it goes on",
         counter.row.name, counter.row.next
     )))
 }

@@ -2,7 +2,7 @@
 //!
 //! | key | what |
 //! |---|---|
-//! | `registry` | which registry this is |
+//! | `registry` | which registry this is, how often it was bumped, and in which life it was complete |
 //! | `pool:NAME` | a pool's regions; changes when a region, a bump or the first claim of a chunk comes |
 //! | `workers:NAME:REGION:CHUNK` | 64 worker ids; changes with every claim, renewal and release of one |
 //! | `grants:NAME:REGION:CHUNK:PAGE` | past grants of those ids; the latest grant of an id is in its row |
@@ -118,11 +118,25 @@ pub(super) trait Record: Serialize + DeserializeOwned + Sound {
     }
 }
 
-/// Which registry this is.
+/// Which registry this is, and what is known of the store as a whole.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Registry {
     pub(super) id: String,
     pub(super) schema: u32,
+    /// How often an operator has declared that the store may have forgotten. Each begins a new life of it.
+    #[serde(default)]
+    pub(super) bumps: u64,
+    /// The life of the store in which it was known to be complete: a pool or sequence that is not there was never there. In
+    /// another life it may have been forgotten. Records of before this was thought of have none.
+    #[serde(default)]
+    pub(super) complete_in: Option<String>,
+}
+
+impl Registry {
+    /// The life of the store that answers in `server_life`.
+    pub(super) fn life(&self, server_life: &str) -> String {
+        if self.bumps == 0 { server_life.to_owned() } else { format!("{server_life}+{}", self.bumps) }
+    }
 }
 
 /// The regions of a pool.

@@ -6,7 +6,7 @@ use mintage_core::{Answer, Clock, StoreError, Vitals};
 
 use super::{
     CellStore, Cells, find_registry,
-    record::{Counter, Names, REGISTRY, SCHEMA, SEQUENCES, sequence_key},
+    record::{REGISTRY, SCHEMA},
     within,
 };
 
@@ -33,26 +33,10 @@ impl<C: Cells> CellStore<C> {
             vitals.is_made = Some(registry.is_some());
             if let Some(registry) = registry {
                 vitals.schema = Some(u64::from(SCHEMA));
-                vitals.identity = Some(registry.clone());
-                vitals.stopped_sequences = Self::of(cells, clock, timeout, registry).stopped_sequences().await?;
+                vitals.identity = Some(registry);
             }
             Ok(vitals)
         };
         within(timeout, &place, asking).await
-    }
-
-    /// Those that were last counted in another life of the store.
-    async fn stopped_sequences(&self) -> Result<Vec<String>, StoreError> {
-        let mut work = self.begin(&[SEQUENCES.to_owned()]).await?;
-        let names = work.record::<Names>(SEQUENCES)?.unwrap_or_default().names;
-        work.load(names.iter().map(|name| sequence_key(name))).await?;
-        let mut stopped = Vec::new();
-        for name in names {
-            let counter: Option<Counter> = work.record(&sequence_key(&name))?;
-            if counter.is_some_and(|counter| counter.life != work.life) {
-                stopped.push(name);
-            }
-        }
-        Ok(stopped)
     }
 }

@@ -4,9 +4,13 @@ use std::collections::{BTreeMap, HashMap};
 
 use mintage_core::{Clock, StoreError, protocol::TIME_MAX_MS};
 
-use super::{Cell, CellStore, Cells, Change, To, record::Record};
+use super::{
+    Cell, CellStore, Cells, Change, To,
+    record::{Record, Registry},
+};
 use crate::{
-    rules::{self, refused, rolled_back},
+    rules::{self, Records, refused, rolled_back},
+    seen::Seen,
     wait::Backoff,
 };
 
@@ -31,8 +35,12 @@ pub(super) struct Work<'a, C> {
     pub(super) now_ms: u64,
     /// Whether that is only what this machine takes for the time.
     pub(super) by_own_clock: bool,
-    /// The store's life.
+    /// The life of the servers that answer.
+    server_life: String,
+    /// The store's life: the servers', and how often an operator bumped it.
     pub(super) life: String,
+    /// Whether the store may have forgotten what is not there.
+    pub(super) records: Records,
     read: HashMap<String, Cell>,
     changes: BTreeMap<String, To>,
 }
@@ -40,7 +48,19 @@ pub(super) struct Work<'a, C> {
 impl<'a, C: Cells> Work<'a, C> {
     pub(super) fn new(store: &'a CellStore<C>) -> Self {
         let (read, changes) = (HashMap::new(), BTreeMap::new());
-        Self { store, now_ms: 0, by_own_clock: true, life: String::new(), read, changes }
+        let (server_life, life, records) = (String::new(), String::new(), Records::Unsure);
+        Self { store, now_ms: 0, by_own_clock: true, server_life, life, records, read, changes }
+    }
+
+    /// What the registry says of the store.
+    pub(super) fn lives(&mut self, registry: &Registry) {
+        self.life = registry.life(&self.server_life);
+        self.records = Records::of(registry.complete_in.as_ref() == Some(&self.life));
+    }
+
+    /// What this process knows of the store.
+    pub(super) fn seen(&self) -> &Seen {
+        &self.store.seen
     }
 
     /// Reads the records that have not been read yet.
@@ -48,7 +68,7 @@ impl<'a, C: Cells> Work<'a, C> {
         let keys: Vec<String> = keys.into_iter().filter(|key| !self.read.contains_key(key)).collect();
         for batch in keys.chunks(BATCH_LEN) {
             // Taken before the question is sent: an answer to it must not be older, whatever other calls see meanwhile.
-            let (life, versions) = self.store.seen(batch);
+            let (life, versions) = self.store.versions(batch);
             let snapshot = self.store.cells.read(batch).await?;
             if snapshot.life == life {
                 self.not_older(batch, &snapshot.cells, &versions)?;
@@ -60,8 +80,8 @@ impl<'a, C: Cells> Work<'a, C> {
             };
             self.store.saw(&snapshot.life, batch.iter().cloned().zip(snapshot.cells.iter().map(|cell| cell.version)));
             // Of two lives, the earlier: a change is then refused, for it names it.
-            if self.life.is_empty() {
-                self.life = snapshot.life;
+            if self.server_life.is_empty() {
+                self.server_life = snapshot.life;
             }
             self.read.extend(batch.iter().cloned().zip(snapshot.cells));
         }
@@ -116,17 +136,17 @@ impl<'a, C: Cells> Work<'a, C> {
 
     async fn commit(&mut self) -> Result<bool, StoreError> {
         if self.changes.values().all(|to| matches!(to, To::Same)) {
-            return Ok(true);
+            return self.store.cells.confirm(&self.server_life).await;
         }
         self.rely_on(super::REGISTRY);
         let changes: Vec<Change> = std::mem::take(&mut self.changes)
             .into_iter()
             .map(|(key, to)| Change { version: self.version(&key), key, to })
             .collect();
-        let made = self.store.cells.change(&self.life, &changes).await?;
+        let made = self.store.cells.change(&self.server_life, &changes).await?;
         if made {
             let written = changes.iter().filter(|change| matches!(change.to, To::Value(_)));
-            self.store.saw(&self.life, written.map(|change| (change.key.clone(), change.version + 1)));
+            self.store.saw(&self.server_life, written.map(|change| (change.key.clone(), change.version + 1)));
         }
         Ok(made)
     }

@@ -108,6 +108,7 @@ mod tests {
         super::{DatabaseStore, lease, pool::Which},
         *,
     };
+    use crate::seen::SeenPool;
 
     /// Numbers from a seed.
     struct Dice(u64);
@@ -159,7 +160,7 @@ mod tests {
             let present: Vec<u32> = pool.block.clone().filter(|_| dice.below(4) > 0).collect();
             let rows: Vec<WorkerRow> = present.into_iter().map(|worker| any_row(&mut dice, worker)).collect();
             for row in &rows {
-                let of = Which { pool: &pool.name, region: "", seen_ms: 0 };
+                let of = Which { pool: &pool.name, region: "", seen: SeenPool::default() };
                 lease::put_worker(&mut work, of, row, true).await.unwrap();
             }
             let mut holder = Holder::new(9, "asks", 0);

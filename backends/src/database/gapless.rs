@@ -25,7 +25,7 @@ use super::{
 };
 use crate::{
     gapless::{Counter, GaplessDatabase, Settled, Taken, sealed, state},
-    rules::corrupt,
+    rules::{self, corrupt},
 };
 
 #[async_trait]
@@ -207,6 +207,11 @@ async fn make(lent: &mut impl Lent, counter: &Counter<'_>) -> Result<(), Fault> 
         return if there.is_empty() { Err(protocol::lost_sequence(counter.sequence).into()) } else { Ok(()) };
     }
     let incarnation = lent.incarnation().await?;
+    // Not locked: the caller's transaction may go on for long.
+    let complete_in = "SELECT incarnation FROM mintage_sequence WHERE name = ?1";
+    let complete_in = lent.fetch(complete_in, &[protocol::UNLISTED.into()]).await?;
+    let complete_in = complete_in.first().map(|row| read::text(row, "incarnation")).transpose()?;
+    rules::may_be_made(counter.sequence, rules::Records::of(complete_in == Some(incarnation.clone())))?;
     let row = protocol::new_sequence(counter.sequence)?;
     let values = [
         (&row.name).into(),
@@ -217,7 +222,7 @@ async fn make(lent: &mut impl Lent, counter: &Counter<'_>) -> Result<(), Fault> 
     // Waits for another transaction that makes it, and does nothing if that one commits.
     lent.run(&format!("{} ON CONFLICT (name) DO NOTHING", range::INSERT), &values).await?;
     let format = Format::of("segment").with("sequence", &row.name);
-    let format = crate::rules::format_text(counter.record, &format)?;
+    let format = rules::format_text(counter.record, &format)?;
     let insert = "INSERT INTO mintage_format (entity, format) VALUES (?1, ?2) ON CONFLICT (entity) DO NOTHING";
     lent.run(insert, &[counter.record.into(), (&format).into()]).await.map(drop)
 }

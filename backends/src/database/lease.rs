@@ -13,6 +13,7 @@ use super::{
     fits,
     pool::{self, Locked, Which},
     read::{self, Row},
+    unlisted,
 };
 use crate::{
     rules::{self, corrupt},
@@ -36,7 +37,7 @@ impl LeaseStore for DatabaseStore {
                 (work, lease)
             })
             .await?;
-        self.saw(&lease.pool, &lease.region, lease.store_now_ms);
+        self.seen.saw_lease(&lease);
         Ok(lease)
     }
 
@@ -47,7 +48,7 @@ impl LeaseStore for DatabaseStore {
                 (work, longer)
             })
             .await?;
-        self.saw(&longer.pool, &longer.region, longer.store_now_ms);
+        self.seen.saw_lease(&longer);
         Ok(longer)
     }
 
@@ -84,6 +85,14 @@ impl LeaseStore for DatabaseStore {
         .await
     }
 
+    async fn bump_all(&self) -> Result<bool, StoreError> {
+        self.transaction(|mut work| async move {
+            let bumped = unlisted::stop_pools(&mut work).await;
+            (work, bumped.map(|()| true))
+        })
+        .await
+    }
+
     async fn leases(&self, pool: &WorkerPool) -> Result<Vec<LeaseRow>, StoreError> {
         self.transaction(|mut work| async move {
             let rows = workers(&mut work, pool).await;
@@ -103,11 +112,11 @@ impl LeaseStore for DatabaseStore {
 
 impl DatabaseStore {
     fn which<'a>(&self, pool: &'a WorkerPool) -> Which<'a> {
-        Which { pool: &pool.name, region: &pool.region, seen_ms: self.seen_ms(&pool.name, &pool.region) }
+        Which { pool: &pool.name, region: &pool.region, seen: self.seen.pool(&pool.name, &pool.region) }
     }
 
     fn which_of<'a>(&self, lease: &'a Lease) -> Which<'a> {
-        Which { pool: &lease.pool, region: &lease.region, seen_ms: self.seen_ms(&lease.pool, &lease.region) }
+        Which { pool: &lease.pool, region: &lease.region, seen: self.seen.pool(&lease.pool, &lease.region) }
     }
 }
 

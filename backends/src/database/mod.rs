@@ -7,7 +7,8 @@
 //!
 //! A server may forget: a standby that is promoted lacks what it had not received. Every pool and sequence therefore names the
 //! physical server that it was last used on, its incarnation. When another one answers, the first to see it bumps the pool before
-//! anything else happens, and a sequence gives no number until an operator raised it.
+//! anything else happens, and a sequence gives no number until an operator raised it. So does the database as a whole, for what is
+//! not there: see `unlisted`.
 //!
 //! There are a few connections, opened as needed. One is taken out for a call and put back only after a clean end of the
 //! transaction, so that a call that fails or is cut off closes it, and the server takes the open transaction back.
@@ -31,10 +32,10 @@ mod schema;
 mod session;
 mod target;
 mod token;
+mod unlisted;
 mod vitals;
 
 use std::{
-    collections::HashMap,
     fmt,
     sync::{Mutex, MutexGuard, PoisonError},
     time::Duration,
@@ -52,6 +53,7 @@ pub use self::factory::PostgresFactory;
 use self::{error::Fault, session::Session, target::Target};
 use crate::{
     rules::{refused, unavailable},
+    seen::Seen,
     wait::Backoff,
 };
 
@@ -84,7 +86,7 @@ pub struct DatabaseStore {
     timeout: Duration,
     idle: Mutex<Vec<Session>>,
     permits: Semaphore,
-    seen: Mutex<HashMap<(String, String), u64>>,
+    seen: Seen,
 }
 
 impl DatabaseStore {
@@ -146,7 +148,7 @@ impl DatabaseStore {
             timeout,
             idle: Mutex::default(),
             permits: Semaphore::new(CONNECTIONS_MAX),
-            seen: Mutex::default(),
+            seen: Seen::default(),
         }
     }
 
@@ -268,20 +270,6 @@ impl DatabaseStore {
 
     fn idle(&self) -> MutexGuard<'_, Vec<Session>> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The latest time of a grant from this pool that this process knows of, on the server's clock. A row that knows less was
-    /// restored from a backup.
-    fn seen_ms(&self, pool: &str, region: &str) -> u64 {
-        let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        seen.get(&(pool.to_owned(), region.to_owned())).copied().unwrap_or_default()
-    }
-
-    /// Call only with what was committed.
-    fn saw(&self, pool: &str, region: &str, granted_at_ms: u64) {
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        let latest = seen.entry((pool.to_owned(), region.to_owned())).or_default();
-        *latest = granted_at_ms.max(*latest);
     }
 }
 

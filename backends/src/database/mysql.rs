@@ -22,12 +22,14 @@ const IDLE_S_MAX: u64 = 60;
 /// written, unless that is too: without these each start is a life of its own. `NOW()` and `Uptime` are counted from the same
 /// instant, the start of the statement, so their difference is the start of the server, to the second and for its whole life.
 macro_rules! moment {
-    ($server:literal, $status:literal) => {
+    ($server:literal, $keeps:literal, $status:literal) => {
         concat!(
             "SELECT CAST(UNIX_TIMESTAMP(NOW(3)) * 1000 AS SIGNED) AS now_ms,
                     CONCAT(",
             $server,
-            ", IF(@@innodb_flush_log_at_trx_commit = 1 AND (@@log_bin = 0 OR @@sync_binlog = 1), '',
+            ", IF(",
+            $keeps,
+            ", '',
                   CONCAT('/', (SELECT UNIX_TIMESTAMP(NOW()) - CAST(variable_value AS SIGNED) FROM ",
             $status,
             " WHERE variable_name = 'Uptime')))) AS incarnation"
@@ -35,10 +37,20 @@ macro_rules! moment {
     };
 }
 
-const MYSQL: &str = moment!("@@server_uuid", "performance_schema.global_status");
-const MARIADB: &str = moment!("@@server_uid", "information_schema.global_status");
-/// A MariaDB before 10.6.19, 10.11.9 and so on has no name of its own.
-const MARIADB_NAMELESS: &str = moment!("@@hostname, ':', @@port", "information_schema.global_status");
+const MYSQL: &str = moment!(
+    "@@server_uuid",
+    "@@innodb_flush_log_at_trx_commit = 1 AND (@@log_bin = 0 OR @@sync_binlog = 1)",
+    "performance_schema.global_status"
+);
+const MARIADB: &str = moment!(
+    "@@server_uid",
+    "@@innodb_flush_log_at_trx_commit = 1 AND (@@log_bin = 0 OR @@sync_binlog = 1)",
+    "information_schema.global_status"
+);
+/// A MariaDB before 10.6.19, 10.11.9 and so on has no name of its own: two containers are both `mariadb:3306`, with one server id.
+/// So each start is a life of its own there, which two servers do not share.
+const MARIADB_NAMELESS: &str =
+    moment!("@@hostname, ':', @@port, '/', @@server_id", "FALSE", "information_schema.global_status");
 
 pub(super) struct MySqlSession {
     connection: MySqlConnection,
@@ -170,6 +182,9 @@ fn row(row: &MySqlRow) -> Result<Row, Fault> {
 
 #[cfg(test)]
 mod tests {
+    use mintage_servers_for_tests::MariaDb;
+    use sqlx::Connection;
+
     use super::*;
 
     #[test]
@@ -178,5 +193,22 @@ mod tests {
         assert_eq!(sql, "SELECT ?, greatest(a, ?) FROM t WHERE b = ? AND c = ?");
         assert_eq!(order, [1, 9, 1, 0]);
         assert_eq!(spelled("COMMIT"), ("COMMIT".to_owned(), Vec::new()));
+    }
+
+    /// The server here has a name; the statement for those that have none runs on it all the same.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn a_server_without_a_name_lives_anew_with_each_start() {
+        let Some(server) = MariaDb::start() else { return };
+        let life = async || {
+            let mut connection = MySqlConnection::connect(server.url()).await.unwrap();
+            read::text(&fetch(&mut connection, MARIADB_NAMELESS, &[]).await.unwrap()[0], "incarnation").unwrap()
+        };
+        let first = life().await;
+        // The start is known to the second.
+        tokio::time::sleep(std::time::Duration::from_millis(1_100)).await;
+        assert_eq!(life().await, first);
+        server.kill9();
+        server.restart();
+        assert_ne!(life().await, first);
     }
 }

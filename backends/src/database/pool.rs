@@ -1,23 +1,25 @@
 //! The row of a pool: the lock behind which everything about its worker ids happens.
 
-use mintage_core::{
-    WorkerPool,
-    protocol::{self, PoolRow},
-};
+use mintage_core::{WorkerPool, protocol::PoolRow};
 
 use super::{
     Moment, Work,
     error::Fault,
     read::{self, Row},
+    unlisted,
 };
-use crate::{rules, sound::Sound};
+use crate::{
+    rules::{self, Records},
+    seen::SeenPool,
+    sound::Sound,
+};
 
-/// Which pool, and the latest grant from it that this process knows of.
+/// Which pool, and what this process knows of it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Which<'a> {
     pub(super) pool: &'a str,
     pub(super) region: &'a str,
-    pub(super) seen_ms: u64,
+    pub(super) seen: SeenPool,
 }
 
 /// A pool's row under lock, on the server it was last used on.
@@ -43,11 +45,10 @@ pub(super) async fn lock(work: &mut Work, which: Which<'_>) -> Result<Option<Loc
         let Some(found) = rows.first() else { return Ok(None) };
         let mut row = pool(found)?;
         let moment = work.moment().await?;
-        if read::text(found, "incarnation")? == moment.incarnation && row.granted_at_ms >= which.seen_ms {
+        if read::text(found, "incarnation")? == moment.incarnation && !which.seen.is_ahead_of(&row) {
             return Ok(Some(Locked { row, moment }));
         }
-        row.granted_at_ms = row.granted_at_ms.max(which.seen_ms);
-        protocol::bump(&mut row, moment.now_ms);
+        which.seen.bump(&mut row, moment.now_ms);
         put(work, which, &row, &moment.incarnation).await?;
         work.commit_and_go_on().await?;
     }
@@ -66,10 +67,10 @@ pub(super) async fn lock_or_make(work: &mut Work, whole: &WorkerPool, which: Whi
         let locked = lock(work, which).await?;
         return locked.ok_or_else(|| rules::no_pool(whole).into());
     }
-    let mut known = whole.clone();
-    known.known |= which.seen_ms > 0;
-    let row = rules::new_region(&known, regions.iter().map(|(region, row)| (region.as_str(), row)))?;
     let moment = work.moment().await?;
+    let records = unlisted::records(work, &moment.incarnation).await?;
+    let others = regions.iter().map(|(region, row)| (region.as_str(), row));
+    let row = rules::new_region(whole, others, records, which.seen, moment.now_ms)?;
     let values = [
         (&whole.name).into(),
         (&whole.region).into(),
@@ -88,6 +89,11 @@ pub(super) async fn lock_or_make(work: &mut Work, whole: &WorkerPool, which: Whi
                                             ahead_max_ms, guard_ms, granted_at_ms)
                   VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)";
     work.session.run(insert, &values).await?;
+    if records == Records::Unsure {
+        // Kept whatever becomes of the claim: made anew by each attempt it would never be free.
+        work.commit_and_go_on().await?;
+        return lock(work, which).await?.ok_or_else(|| rules::no_pool(whole).into());
+    }
     Ok(Locked { row, moment })
 }
 

@@ -3,7 +3,10 @@
 use std::num::NonZeroU32;
 
 use async_trait::async_trait;
-use mintage_core::{IdRange, IdempotencyKey, RangeStore, Sequence, SequenceRow, StoreError, protocol};
+use mintage_core::{
+    IdRange, IdempotencyKey, RangeStore, Sequence, SequenceRow, StoreError,
+    protocol::{self, UNLISTED},
+};
 
 use super::{
     DatabaseStore, Work,
@@ -11,9 +14,11 @@ use super::{
     fits,
     read::{self, Row},
     session::Value,
+    unlisted,
 };
 use crate::{
     rules::{self, ANSWERS_KEPT_MS, Answer, corrupt, rolled_back},
+    seen::SeenSequence,
     sound::Sound,
 };
 
@@ -28,17 +33,31 @@ impl RangeStore for DatabaseStore {
         .await
     }
 
+    async fn restore(&self, sequence: &Sequence) -> Result<(), StoreError> {
+        fits("sequence", &sequence.name)?;
+        self.transaction(|mut work| async move {
+            let made = restore(&mut work, sequence).await;
+            (work, made)
+        })
+        .await
+    }
+
     async fn allocate(
         &self,
         sequence: &Sequence,
         len: NonZeroU32,
         key: Option<&IdempotencyKey>,
     ) -> Result<IdRange, StoreError> {
-        self.transaction(|mut work| async move {
-            let range = allocate(&mut work, sequence, len, key).await;
-            (work, range)
-        })
-        .await
+        let range = self
+            .transaction(|mut work| async move {
+                // Asked before the counter is: what others see meanwhile may come after it.
+                let seen = self.seen.sequence(&sequence.name);
+                let range = allocate(&mut work, sequence, len, key, seen).await;
+                (work, range)
+            })
+            .await?;
+        self.seen.saw_range(&range);
+        Ok(range)
     }
 
     async fn give_back(&self, tail: IdRange) -> Result<bool, StoreError> {
@@ -52,8 +71,27 @@ impl RangeStore for DatabaseStore {
 
     async fn raise(&self, sequence: &Sequence, floor: u64) -> Result<(), StoreError> {
         self.transaction(|mut work| async move {
-            let raised = raise(&mut work, sequence, floor).await;
+            let raised = match sequence.name.as_str() {
+                UNLISTED => unlisted::vouch(&mut work).await,
+                _ => raise(&mut work, sequence, floor).await,
+            };
             (work, raised)
+        })
+        .await
+    }
+
+    async fn stop_all(&self) -> Result<bool, StoreError> {
+        self.transaction(|mut work| async move {
+            let stopped = unlisted::stop_sequences(&mut work).await;
+            (work, stopped.map(|()| true))
+        })
+        .await
+    }
+
+    async fn waiting(&self) -> Result<Vec<String>, StoreError> {
+        self.transaction(|mut work| async move {
+            let names = unlisted::waiting(&mut work).await;
+            (work, names)
         })
         .await
     }
@@ -101,9 +139,21 @@ async fn create(work: &mut Work, sequence: &Sequence) -> Result<(), Fault> {
         return Ok(());
     }
     let moment = work.moment().await?;
+    rules::may_be_made(sequence, unlisted::records(work, &moment.incarnation).await?)?;
+    insert(work, &row, &moment.incarnation).await
+}
+
+/// On somebody's word, whatever the database may have forgotten.
+async fn restore(work: &mut Work, sequence: &Sequence) -> Result<(), Fault> {
+    let row = protocol::restored_sequence(sequence)?;
+    let moment = work.moment().await?;
+    insert(work, &row, &moment.incarnation).await
+}
+
+async fn insert(work: &mut Work, row: &SequenceRow, incarnation: &str) -> Result<(), Fault> {
     let values = [
         (&row.name).into(),
-        (&moment.incarnation).into(),
+        incarnation.into(),
         read::signed_before(row.next, "a start")?.into(),
         read::signed(row.version, "a version")?.into(),
     ];
@@ -115,12 +165,14 @@ async fn allocate(
     sequence: &Sequence,
     len: NonZeroU32,
     key: Option<&IdempotencyKey>,
+    seen: SeenSequence,
 ) -> Result<IdRange, Fault> {
     let before = existing(work, sequence).await?;
     let moment = work.moment().await?;
     if before.incarnation != moment.incarnation {
         return Err(another_server(&before, &moment.incarnation).into());
     }
+    seen.check(&before.row)?;
     let answer = match key {
         Some(key) => answered(work, sequence, key, moment.now_ms).await?,
         None => None,
@@ -168,11 +220,10 @@ async fn raise(work: &mut Work, sequence: &Sequence, floor: u64) -> Result<(), F
     let before = existing(work, sequence).await?;
     let moment = work.moment().await?;
     let mut after = before.row.clone();
-    protocol::raise(&mut after, floor)?;
-    let stale = before.incarnation != moment.incarnation;
-    if stale && after == before.row {
-        // A tail that was cut before must not be taken back after.
-        after.version += 1;
+    if before.incarnation == moment.incarnation {
+        protocol::raise(&mut after, floor)?;
+    } else {
+        protocol::raise_again(&mut after, floor)?;
     }
     if after != before.row {
         replace(work, &before.row, &after, &moment.incarnation).await?;
@@ -181,6 +232,9 @@ async fn raise(work: &mut Work, sequence: &Sequence, floor: u64) -> Result<(), F
 }
 
 async fn one_sequence(work: &mut Work, name: &str) -> Result<Option<SequenceRow>, Fault> {
+    if name == UNLISTED {
+        return Ok(None);
+    }
     let select = "SELECT name, last, version FROM mintage_sequence WHERE name = ?1";
     work.session.fetch(select, &[name.into()]).await?.first().map(sequence).transpose()
 }
@@ -188,12 +242,16 @@ async fn one_sequence(work: &mut Work, name: &str) -> Result<Option<SequenceRow>
 async fn sequences(work: &mut Work) -> Result<Vec<SequenceRow>, Fault> {
     let rows = work.session.fetch("SELECT name, last, version FROM mintage_sequence", &[]).await?;
     let mut rows: Vec<SequenceRow> = rows.iter().map(sequence).collect::<Result<_, _>>()?;
+    rows.retain(|row| row.name != UNLISTED);
     // Here, because each database sorts by rules of its own.
     rows.sort_by(|one, other| one.name.cmp(&other.name));
     Ok(rows)
 }
 
 pub(super) fn another_server(before: &Counter, incarnation: &str) -> StoreError {
+    if before.incarnation.is_empty() {
+        return rules::stopped(&before.row);
+    }
     rolled_back(format!(
         "sequence {} was last used on another life of the database server ({} then, {incarnation} now): after a failover or a \
          restore the last ranges may be forgotten. Raise the sequence above every number in use or held by a running process (`mintage sequences raise`), then it goes on",

@@ -3,7 +3,7 @@
 //! Of several processes that open an empty database at once one makes the tables, under an advisory lock, and the others find
 //! them. A user who may not make tables is told the statements.
 
-use super::{dialect::Dialect, error::Fault, read, session::Session};
+use super::{dialect::Dialect, error::Fault, read, session::Session, unlisted};
 use crate::rules::{corrupt, refused};
 
 /// What this code makes and understands. A database of a higher version is left alone.
@@ -25,7 +25,8 @@ pub(super) async fn prepare(session: &mut Session, dialect: Dialect, wait_ms: u6
         };
         made.map_err(|fault| may_not_make(fault, session, dialect.ddl(), dialect.grants()))?;
     }
-    known_version(session).await
+    known_version(session).await?;
+    unlisted::prepare(session).await
 }
 
 /// Whether there are tables, which then are of a version that this code understands. Makes none.
@@ -93,6 +94,8 @@ async fn make_postgres(session: &mut Session) -> Result<(), Fault> {
     session.batch(LOCK_POSTGRES).await?;
     if !is_made(session, Dialect::Postgres).await? {
         session.batch(Dialect::Postgres.ddl()).await?;
+        // With the tables: a standby has both or neither.
+        unlisted::prepare(session).await?;
     }
     session.commit().await
 }
@@ -110,10 +113,17 @@ async fn make_mysql(session: &mut Session, wait_ms: u64) -> Result<(), Fault> {
         .into());
     }
     if !is_made(session, Dialect::MySql).await? {
-        session.batch(Dialect::MySql.ddl()).await?;
+        let ddl = Dialect::MySql.ddl();
+        let (tables, last) = ddl.split_at(ddl.find(LAST_MYSQL).unwrap_or(ddl.len()));
+        session.batch(tables).await?;
+        unlisted::prepare(session).await?;
+        session.batch(last).await?;
     }
     session.fetch(UNLOCK_MYSQL, &[]).await.map(drop)
 }
+
+/// What the last statement begins with.
+const LAST_MYSQL: &str = "CREATE TABLE mintage_schema";
 
 fn may_not_make(fault: Fault, session: &Session, ddl: &str, grants: &str) -> Fault {
     if !fault.is_forbidden() {

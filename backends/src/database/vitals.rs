@@ -73,9 +73,6 @@ async fn read(session: &mut Session, dialect: Dialect, address: &Address) -> Res
     let incarnation = read::text(&moment, "incarnation")?;
     if vitals.is_made == Some(true) {
         vitals.schema = Some(read::number(&one(session, "SELECT version FROM mintage_schema").await?, "version")?);
-        let stopped = "SELECT name FROM mintage_sequence WHERE incarnation <> ?1 ORDER BY name";
-        let rows = session.fetch(stopped, &[(&incarnation).into()]).await?;
-        vitals.stopped_sequences = rows.iter().map(|row| read::text(row, "name")).collect::<Result<_, _>>()?;
     }
     vitals.identity = Some(incarnation);
     Ok(vitals)

@@ -89,6 +89,7 @@ async fn take(conn: &mut Conn<'_>, counter: Counter<'_>) -> Result<Taken, Fault>
         make(conn, &counter).await?;
     }
     let Some(before) = range::sequence_row(conn, name).await? else { return Ok(Taken::Missing) };
+    range::not_stopped(conn, &before).await?;
     if before.next > counter.number_max {
         return Ok(Taken::Full);
     }

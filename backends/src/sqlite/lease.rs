@@ -1,5 +1,7 @@
 //! Leases in SQLite.
 
+use std::path::Path;
+
 use async_trait::async_trait;
 use mintage_core::{
     Grant, Holder, Lease, LeaseRow, LeaseStore, LeaseTerms, StoreError, WorkerChoice, WorkerPool,
@@ -7,8 +9,12 @@ use mintage_core::{
 };
 use sqlx::sqlite::SqliteRow;
 
-use super::{Conn, READ, SqliteStore, WRITE, candidates::Claim, error::Fault, read};
-use crate::{rules, sound::Sound};
+use super::{Conn, READ, SqliteStore, WRITE, Work, candidates::Claim, error::Fault, read, stopped};
+use crate::{
+    rules::{self, Records},
+    seen::SeenPool,
+    sound::Sound,
+};
 
 #[async_trait]
 impl LeaseStore for SqliteStore {
@@ -20,27 +26,41 @@ impl LeaseStore for SqliteStore {
         terms: &LeaseTerms,
     ) -> Result<Lease, StoreError> {
         self.call(async {
-            let mut work = self.begin(WRITE).await?;
-            let now_ms = work.now_ms;
-            let lease = acquire(&mut work.conn(), pool, which, holder, terms, now_ms).await;
-            work.end(lease).await
+            let seen = self.seen.pool(&pool.name, &pool.region);
+            loop {
+                let mut work = self.begin_caught_up(&pool.name, &pool.region, seen).await?;
+                let now_ms = work.now_ms;
+                let made = make_lost(&mut work.conn(), pool, terms, seen, now_ms).await;
+                if !matches!(made, Ok(false)) {
+                    work.end(made).await?;
+                    continue;
+                }
+                let lease = acquire(&mut work.conn(), pool, which, holder, terms, seen, now_ms).await;
+                let lease = work.end(lease).await?;
+                self.seen.saw_lease(&lease);
+                return Ok(lease);
+            }
         })
         .await
     }
 
     async fn renew(&self, lease: &Lease, holder: &Holder, terms: &LeaseTerms) -> Result<Lease, StoreError> {
         self.call(async {
-            let mut work = self.begin(WRITE).await?;
+            let seen = self.seen.pool(&lease.pool, &lease.region);
+            let mut work = self.begin_caught_up(&lease.pool, &lease.region, seen).await?;
             let now_ms = work.now_ms;
             let longer = renew(&mut work.conn(), lease, holder, terms, now_ms).await;
-            work.end(longer).await
+            let longer = work.end(longer).await?;
+            self.seen.saw_lease(&longer);
+            Ok(longer)
         })
         .await
     }
 
     async fn release(&self, lease: Lease, first_unused_ms: u64, terms: &LeaseTerms) -> Result<(), StoreError> {
         self.call(async {
-            let mut work = self.begin(WRITE).await?;
+            let seen = self.seen.pool(&lease.pool, &lease.region);
+            let mut work = self.begin_caught_up(&lease.pool, &lease.region, seen).await?;
             let now_ms = work.now_ms;
             let released = release(&mut work.conn(), &lease, first_unused_ms, terms, now_ms).await;
             work.end(released).await
@@ -76,6 +96,16 @@ impl LeaseStore for SqliteStore {
         .await
     }
 
+    async fn bump_all(&self) -> Result<bool, StoreError> {
+        self.call(async {
+            let mut work = self.begin(WRITE).await?;
+            let (path, now_ms) = (work.path, work.now_ms);
+            let bumped = bump_all(&mut work.conn(), path, now_ms).await;
+            work.end(bumped.map(|()| true)).await
+        })
+        .await
+    }
+
     async fn leases(&self, pool: &WorkerPool) -> Result<Vec<LeaseRow>, StoreError> {
         self.call(async {
             let mut work = self.begin(READ).await?;
@@ -99,18 +129,70 @@ impl LeaseStore for SqliteStore {
     }
 }
 
+impl SqliteStore {
+    /// Begins a transaction that writes. A pool that is older than what this process was told of it is bumped first, and that is
+    /// final whatever becomes of the call: a backup was put in the place of the database.
+    async fn begin_caught_up(&self, pool: &str, region: &str, seen: SeenPool) -> Result<Work<'_>, StoreError> {
+        loop {
+            let mut work = self.begin(WRITE).await?;
+            let now_ms = work.now_ms;
+            match catch_up(&mut work.conn(), pool, region, seen, now_ms).await {
+                Ok(false) => return Ok(work),
+                bumped => work.end(bumped).await?,
+            };
+        }
+    }
+}
+
+/// Makes a pool that may have been forgotten, and says whether it did. It is kept whatever becomes of the claim: made anew by each
+/// attempt it would never be free.
+async fn make_lost(
+    conn: &mut Conn<'_>,
+    pool: &WorkerPool,
+    terms: &LeaseTerms,
+    seen: SeenPool,
+    now_ms: u64,
+) -> Result<bool, Fault> {
+    let records = stopped::records(conn).await?;
+    if records == Records::Complete {
+        return Ok(false);
+    }
+    let regions = regions(conn, &pool.name).await?;
+    if regions.iter().any(|(region, _)| *region == pool.region) {
+        return Ok(false);
+    }
+    let others = regions.iter().map(|(region, row)| (region.as_str(), row));
+    let row = rules::new_region(pool, others, records, seen, now_ms)?;
+    row.admits(pool, terms)?;
+    put_pool(conn, &pool.name, &pool.region, &row).await?;
+    Ok(true)
+}
+
+/// Bumps a pool that is older than what was seen of it, and says whether it did.
+async fn catch_up(conn: &mut Conn<'_>, pool: &str, region: &str, seen: SeenPool, now_ms: u64) -> Result<bool, Fault> {
+    let row = pool_row(conn, pool, region).await?;
+    let Some(mut row) = row.filter(|row| seen.is_ahead_of(row)) else { return Ok(false) };
+    seen.bump(&mut row, now_ms);
+    put_pool(conn, pool, region, &row).await?;
+    Ok(true)
+}
+
 async fn acquire(
     conn: &mut Conn<'_>,
     pool: &WorkerPool,
     which: WorkerChoice,
     holder: &Holder,
     terms: &LeaseTerms,
+    seen: SeenPool,
     now_ms: u64,
 ) -> Result<Lease, Fault> {
     let regions = regions(conn, &pool.name).await?;
     let mut row = match regions.iter().find(|(region, _)| *region == pool.region) {
         Some((_, row)) => row.clone(),
-        None => rules::new_region(pool, regions.iter().map(|(region, row)| (region.as_str(), row)))?,
+        None => {
+            let others = regions.iter().map(|(region, row)| (region.as_str(), row));
+            rules::new_region(pool, others, Records::Complete, seen, now_ms)?
+        }
     };
     row.admits(pool, terms)?;
     let (worker, known) = loop {
@@ -208,6 +290,19 @@ async fn bump(conn: &mut Conn<'_>, pool: &WorkerPool, now_ms: u64) -> Result<(),
     let mut row = pool_row(conn, &pool.name, &pool.region).await?.ok_or_else(|| rules::no_pool(pool))?;
     protocol::bump(&mut row, now_ms);
     put_pool(conn, &pool.name, &pool.region, &row).await
+}
+
+async fn bump_all(conn: &mut Conn<'_>, path: &Path, now_ms: u64) -> Result<(), Fault> {
+    stopped::stop_unlisted(conn, path).await?;
+    let pools = conn.query("SELECT DISTINCT pool FROM mintage_pool").fetch_all(&mut *conn.link).await?;
+    for pool in &pools {
+        let pool = read::text(pool, "pool")?;
+        for (region, mut row) in regions(conn, &pool).await? {
+            protocol::bump(&mut row, now_ms);
+            put_pool(conn, &pool, &region, &row).await?;
+        }
+    }
+    Ok(())
 }
 
 async fn history(conn: &mut Conn<'_>, pool: &WorkerPool, at_ms: u64) -> Result<Vec<Grant>, Fault> {

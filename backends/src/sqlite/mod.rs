@@ -16,6 +16,7 @@ mod lease;
 mod range;
 mod read;
 mod schema;
+mod stopped;
 mod token;
 mod vitals;
 
@@ -44,6 +45,7 @@ use self::error::Fault;
 use crate::{
     identity::Identity,
     rules::{self, corrupt, refused, rolled_back, unavailable},
+    seen::Seen,
     wait::Backoff,
 };
 
@@ -71,6 +73,7 @@ pub struct SqliteStore {
     identity: Identity,
     tables: TablePrefix,
     idle: Mutex<Option<SqliteConnection>>,
+    seen: Seen,
     clock: Arc<dyn Clock>,
     timeout: Duration,
 }
@@ -138,7 +141,16 @@ impl SqliteStore {
             return Ok(None);
         }
         let options = options(&path).journal_mode(SqliteJournalMode::Wal);
-        Ok(Some(Self { path, options, identity, tables, idle: Mutex::default(), clock, timeout }))
+        Ok(Some(Self {
+            path,
+            options,
+            identity,
+            tables,
+            idle: Mutex::default(),
+            seen: Seen::default(),
+            clock,
+            timeout,
+        }))
     }
 
     async fn open_with(
@@ -160,7 +172,16 @@ impl SqliteStore {
             Ok((link, identity))
         };
         let (link, identity) = within(timeout, &path, opening).await?;
-        Ok(Self { path, options, identity, tables, idle: Mutex::new(Some(link)), clock, timeout })
+        Ok(Self {
+            path,
+            options,
+            identity,
+            tables,
+            idle: Mutex::new(Some(link)),
+            seen: Seen::default(),
+            clock,
+            timeout,
+        })
     }
 
     /// Runs a whole call, cut off at the timeout: then the outcome is unknown, and the connection is closed.

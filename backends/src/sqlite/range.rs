@@ -1,14 +1,18 @@
 //! Ranges in SQLite.
 
-use std::num::NonZeroU32;
+use std::{num::NonZeroU32, path::Path};
 
 use async_trait::async_trait;
-use mintage_core::{IdRange, IdempotencyKey, RangeStore, Sequence, SequenceRow, StoreError, protocol};
+use mintage_core::{
+    IdRange, IdempotencyKey, RangeStore, Sequence, SequenceRow, StoreError,
+    protocol::{self, UNLISTED},
+};
 use sqlx::sqlite::SqliteRow;
 
-use super::{Conn, READ, SqliteStore, WRITE, error::Fault, read};
+use super::{Conn, READ, SqliteStore, WRITE, error::Fault, read, stopped};
 use crate::{
     rules::{self, ANSWERS_KEPT_MS, Answer, corrupt},
+    seen::SeenSequence,
     sound::Sound,
 };
 
@@ -23,6 +27,15 @@ impl RangeStore for SqliteStore {
         .await
     }
 
+    async fn restore(&self, sequence: &Sequence) -> Result<(), StoreError> {
+        self.call(async {
+            let mut work = self.begin(WRITE).await?;
+            let made = restore(&mut work.conn(), sequence).await;
+            work.end(made).await
+        })
+        .await
+    }
+
     async fn allocate(
         &self,
         sequence: &Sequence,
@@ -32,8 +45,11 @@ impl RangeStore for SqliteStore {
         self.call(async {
             let mut work = self.begin(WRITE).await?;
             let now_ms = work.now_ms;
-            let range = allocate(&mut work.conn(), sequence, len, key, now_ms).await;
-            work.end(range).await
+            let seen = self.seen.sequence(&sequence.name);
+            let range = allocate(&mut work.conn(), sequence, len, key, seen, now_ms).await;
+            let range = work.end(range).await?;
+            self.seen.saw_range(&range);
+            Ok(range)
         })
         .await
     }
@@ -50,8 +66,28 @@ impl RangeStore for SqliteStore {
     async fn raise(&self, sequence: &Sequence, floor: u64) -> Result<(), StoreError> {
         self.call(async {
             let mut work = self.begin(WRITE).await?;
-            let raised = raise(&mut work.conn(), sequence, floor).await;
+            let path = work.path;
+            let raised = raise(&mut work.conn(), path, sequence, floor).await;
             work.end(raised).await
+        })
+        .await
+    }
+
+    async fn stop_all(&self) -> Result<bool, StoreError> {
+        self.call(async {
+            let mut work = self.begin(WRITE).await?;
+            let path = work.path;
+            let stopped = stopped::stop_all(&mut work.conn(), path).await;
+            work.end(stopped.map(|()| true)).await
+        })
+        .await
+    }
+
+    async fn waiting(&self) -> Result<Vec<String>, StoreError> {
+        self.call(async {
+            let mut work = self.begin(READ).await?;
+            let names = stopped::waiting(&mut work.conn()).await;
+            work.end(names).await
         })
         .await
     }
@@ -77,6 +113,19 @@ impl RangeStore for SqliteStore {
 
 pub(super) async fn create(conn: &mut Conn<'_>, sequence: &Sequence) -> Result<(), Fault> {
     let row = protocol::new_sequence(sequence)?;
+    if sequence_row(conn, &row.name).await?.is_some() {
+        return Ok(());
+    }
+    rules::may_be_made(sequence, stopped::records(conn).await?)?;
+    insert(conn, &row).await
+}
+
+/// On somebody's word, whatever the database may have forgotten.
+async fn restore(conn: &mut Conn<'_>, sequence: &Sequence) -> Result<(), Fault> {
+    insert(conn, &protocol::restored_sequence(sequence)?).await
+}
+
+async fn insert(conn: &mut Conn<'_>, row: &SequenceRow) -> Result<(), Fault> {
     conn.query("INSERT INTO mintage_sequence (name, last, version) VALUES (?, ?, ?) ON CONFLICT (name) DO NOTHING")
         .bind(&row.name)
         .bind(read::signed_before(row.next, "a start")?)
@@ -91,9 +140,12 @@ async fn allocate(
     sequence: &Sequence,
     len: NonZeroU32,
     key: Option<&IdempotencyKey>,
+    seen: SeenSequence,
     now_ms: u64,
 ) -> Result<IdRange, Fault> {
     let before = existing(conn, sequence).await?;
+    not_stopped(conn, &before).await?;
+    seen.check(&before)?;
     let answer = match key {
         Some(key) => answered(conn, sequence, key, now_ms).await?,
         None => None,
@@ -118,8 +170,8 @@ async fn give_back(conn: &mut Conn<'_>, tail: &IdRange) -> Result<bool, Fault> {
         .bind(version)
         .fetch_one(&mut *conn.link)
         .await?;
-    if asked_by_key > 0 {
-        // A repeat of its key would hand these numbers out a second time.
+    if asked_by_key > 0 || stopped::is_stopped(conn, &tail.sequence).await? {
+        // A repeat of its key would hand these numbers out a second time; what a stopped counter has forgotten may lie above.
         return Ok(false);
     }
     let mut after = before.clone();
@@ -130,10 +182,23 @@ async fn give_back(conn: &mut Conn<'_>, tail: &IdRange) -> Result<bool, Fault> {
     Ok(true)
 }
 
-async fn raise(conn: &mut Conn<'_>, sequence: &Sequence, floor: u64) -> Result<(), Fault> {
+/// Refuses a counter that waits to be raised.
+pub(super) async fn not_stopped(conn: &mut Conn<'_>, row: &SequenceRow) -> Result<(), Fault> {
+    if stopped::is_stopped(conn, &row.name).await? { Err(rules::stopped(row).into()) } else { Ok(()) }
+}
+
+async fn raise(conn: &mut Conn<'_>, path: &Path, sequence: &Sequence, floor: u64) -> Result<(), Fault> {
+    let was_stopped = stopped::go_on(conn, path, &sequence.name).await?;
+    if sequence.name == UNLISTED {
+        return Ok(());
+    }
     let before = existing(conn, sequence).await?;
     let mut after = before.clone();
-    protocol::raise(&mut after, floor)?;
+    if was_stopped {
+        protocol::raise_again(&mut after, floor)?;
+    } else {
+        protocol::raise(&mut after, floor)?;
+    }
     if after != before {
         replace(conn, &before, &after).await?;
     }

@@ -9,7 +9,7 @@ use crate::rules::{corrupt, refused};
 
 /// What this code makes and understands. A database of a higher version is left alone, one of a lower version is brought up
 /// to it.
-const VERSION: i64 = 2;
+const VERSION: i64 = 3;
 
 /// Every name carries the prefix, so that the tables can stand in an application's own database.
 ///
@@ -17,7 +17,7 @@ const VERSION: i64 = 2;
 /// signed column cannot hold, so the end of a sequence is an ordinary row with `last` = 9223372036854775807.
 ///
 /// There is no column for the identity of the physical store: one file with `synchronous = FULL` does not forget what it
-/// committed, so only an operator's bump, after a backup was restored, begins a new life: `inc`.
+/// committed, so only an operator's bump, after a backup was restored, begins a new life: `inc`, and `mintage_stopped`.
 ///
 /// These are the tables of version 1. [`STEPS`] does the rest, so that a new database and an upgraded one are the same.
 const TABLES: &str = "
@@ -95,7 +95,7 @@ CREATE TABLE mintage_format (
 ";
 
 /// What leads to each version from the one before: the first step from 1 to 2.
-const STEPS: &[(i64, &str)] = &[(2, TOKENS)];
+const STEPS: &[(i64, &str)] = &[(2, TOKENS), (3, STOPPED)];
 
 /// Version 2: bearer tokens. `scopes` holds them with a space between two.
 const TOKENS: &str = "
@@ -111,6 +111,11 @@ CREATE TABLE mintage_token (
     PRIMARY KEY (entity, id)
 ) STRICT, WITHOUT ROWID;
 CREATE UNIQUE INDEX mintage_token_by_hash ON mintage_token (entity, hash);
+";
+
+/// Version 3: the sequences that wait to be raised since an operator's bump, `*` among them for those that are not there.
+const STOPPED: &str = "
+CREATE TABLE mintage_stopped (name TEXT NOT NULL PRIMARY KEY) STRICT, WITHOUT ROWID;
 ";
 
 /// Makes the tables, or brings them to the version this code understands. Needs a transaction that may write: of several

@@ -223,7 +223,7 @@ async fn another_schema() {
     // The id, of 32 digits, stands at a place that base64 does not move: only what follows differs.
     let kept = first.as_str().unwrap().get(..52).unwrap().to_owned();
     let text = |schema: u32| format!("{kept}{}", base64(&format!("\",\"schema\":{schema}}}")));
-    assert_eq!(first.as_str(), Some(text(1).as_str()));
+    assert!(first.as_str().unwrap()[52..].starts_with(&base64("\",\"schema\":1")), "{first}");
     another_schema_is_left_alone(server.url(), |schema| {
         server.post("/v3/kv/put", &json!({"key": key, "value": text(schema)})).unwrap();
     })

@@ -1,6 +1,6 @@
 //! Redis: the laws, and the ways in which it forgets.
 
-use mintage_core::{RANGE_END, plugin::Tls};
+use mintage_core::{IdempotencyKey, RANGE_END, plugin::Tls, protocol::UNLISTED};
 use mintage_servers_for_tests::{Certificates, Redis};
 
 use super::*;
@@ -59,9 +59,10 @@ async fn killed() {
 /// The primary acknowledges a claim and a range that its replica never hears of, and dies; the replica takes over.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn failover_loses_a_write() {
-    let Some(primary) = Redis::start() else { return };
+    let Some(primary) = Redis::start_with(&["min-replicas-to-write 1"]) else { return };
     let link = Proxy::start(primary.port());
     let replica = Redis::replica_through(&primary, link.port());
+    assert_eq!(replica.command(&["CONFIG", "SET", "min-replicas-to-write", "0"]), "OK");
     let front = Proxy::start(primary.port());
     let url = front.url_of(&new(&primary));
     let store = open(&url).await.unwrap();
@@ -107,6 +108,114 @@ async fn failover_loses_a_write() {
     assert!(leases[2].fence.inc > leases[0].fence.inc);
 }
 
+/// The replica lacks the records that came last: a first pool, a sequence of a new period.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn failover_loses_what_was_new() {
+    let Some(primary) = Redis::start_with(&["min-replicas-to-write 1"]) else { return };
+    let link = Proxy::start(primary.port());
+    let replica = Redis::replica_through(&primary, link.port());
+    assert_eq!(replica.command(&["CONFIG", "SET", "min-replicas-to-write", "0"]), "OK");
+    let store = open(&new(&primary)).await.unwrap();
+    let (today, pool) = (Sequence::new("invoices/2027-01-01", 1), pool("main", 1));
+    replica.catch_up_with(&primary);
+    link.set(Fault::Blackhole(mintage_servers_for_tests::Way::Both));
+    store.ranges.as_ref().unwrap().create(&today).await.unwrap();
+    let lost = allocate(&store, &today, 10).await.unwrap();
+    let lost_lease = claim(&store, &pool, 1).await.unwrap();
+    primary.kill9();
+    replica.promote();
+
+    let after = open(replica.url()).await.unwrap();
+    let ranges = after.ranges.as_ref().unwrap();
+    assert!(ranges.sequences().await.unwrap().is_empty(), "nothing was lost: this test shows nothing");
+    let told = ranges.create(&today).await.unwrap_err();
+    assert!(told.kind() == StoreErrorKind::RolledBack && told.to_string().contains(&today.name), "{told}");
+    assert_eq!(claim(&after, &pool, 2).await.unwrap_err().kind(), StoreErrorKind::NoFreeWorker);
+    let next = claim_at_last(&after, &pool, 2).await;
+    assert!(next.fence.inc > lost_lease.fence.inc);
+    assert_windows_disjoint(&[lost_lease, next]);
+    assert_eq!(ranges.waiting().await.unwrap(), [UNLISTED]);
+    ranges.restore(&Sequence::new(&today.name, lost.end)).await.unwrap();
+    assert_disjoint(vec![lost, allocate(&after, &today, 10).await.unwrap()]);
+    ranges.raise(&Sequence::new(UNLISTED, 0), 0).await.unwrap();
+    ranges.create(&Sequence::new("invoices/2027-01-02", 1)).await.unwrap();
+}
+
+/// The address leads to the new primary, and then back to the old one, which still takes itself for the only one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn back_to_the_old_primary() {
+    let Some(old) = Redis::start_with(&["min-replicas-to-write 0"]) else { return };
+    let Some(new_one) = Redis::start() else { return };
+    let address = Switch::start(old.port()).await;
+    let url = format!("redis://127.0.0.1:{}?init=yes", address.port);
+    let store = open(&url).await.unwrap();
+    let (orders, pool) = (Sequence::new("orders", 1), pool("main", 1));
+    store.ranges.as_ref().unwrap().create(&orders).await.unwrap();
+    allocate(&store, &orders, 10).await.unwrap();
+    let first = claim(&store, &pool, 1).await.unwrap();
+    // What a replica has when it is promoted, without making the old one another life.
+    for key in ["registry", "sequences", "sequence:orders", "pool:main", "workers:main::0"] {
+        let key = format!("{{mintage}}:{key}");
+        let value = old.command(&["GET", &key]);
+        assert_eq!(new_one.command(&["SET", &key, &value]), "OK");
+    }
+    address.to(new_one.port());
+    assert_eq!(allocate(&store, &orders, 10).await.unwrap_err().kind(), StoreErrorKind::RolledBack);
+    store.ranges.as_ref().unwrap().raise(&orders, 500).await.unwrap();
+    let given = allocate(&store, &orders, 10).await.unwrap();
+    let there = claim_at_last(&store, &pool, 2).await;
+    assert!(there.fence.inc == 2 && there.window.start >= first.window.end, "{there:?}");
+
+    address.to(old.port());
+    // Others have gone on with the old one: its clock of grants is not behind.
+    let told = allocate(&store, &orders, 10).await.unwrap_err();
+    assert_eq!(told.kind(), StoreErrorKind::RolledBack, "{told}");
+    let told = store.leases.as_ref().unwrap().renew(&there, &holder(2), &terms()).await.unwrap_err();
+    assert_eq!(told.kind(), StoreErrorKind::Fenced, "{told}");
+    let back = claim_at_last(&store, &pool, 3).await;
+    assert_eq!(back.fence.inc, 3, "{back:?}");
+    assert_windows_disjoint(&[first, there, back]);
+    store.ranges.as_ref().unwrap().raise(&orders, given.end).await.unwrap();
+    assert_eq!(allocate(&store, &orders, 10).await.unwrap().start, given.end);
+}
+
+/// An address that leads to one server, then to another.
+struct Switch {
+    port: u16,
+    upstream: Arc<std::sync::atomic::AtomicU16>,
+    cut: tokio::sync::watch::Sender<()>,
+}
+
+impl Switch {
+    async fn start(upstream: u16) -> Self {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let upstream = Arc::new(std::sync::atomic::AtomicU16::new(upstream));
+        let (cut, ends) = tokio::sync::watch::channel(());
+        let leads_to = Arc::clone(&upstream);
+        tokio::spawn(async move {
+            while let Ok((mut client, _)) = listener.accept().await {
+                let port = leads_to.load(std::sync::atomic::Ordering::SeqCst);
+                let mut ends = ends.clone();
+                ends.mark_unchanged();
+                tokio::spawn(async move {
+                    let Ok(mut server) = tokio::net::TcpStream::connect(("127.0.0.1", port)).await else { return };
+                    tokio::select! {
+                        _ = tokio::io::copy_bidirectional(&mut client, &mut server) => {}
+                        _ = ends.changed() => {}
+                    }
+                });
+            }
+        });
+        Self { port, upstream, cut }
+    }
+
+    fn to(&self, port: u16) {
+        self.upstream.store(port, std::sync::atomic::Ordering::SeqCst);
+        self.cut.send_replace(());
+    }
+}
+
 /// With `replicas=1` an answer that no replica has is none.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn too_few_acknowledgements() {
@@ -123,6 +232,19 @@ async fn too_few_acknowledgements() {
     assert_eq!(told.kind(), StoreErrorKind::Unavailable);
     assert!(told.to_string().contains("0 of 1 replicas"), "{told}");
     assert_eq!(claim(&store, &pool, 1).await.unwrap_err().kind(), StoreErrorKind::Unavailable);
+    // Nor one that was made by another call, and of which this one changes nothing.
+    let (key, format) = (IdempotencyKey::new("again").unwrap(), Format::of("segment"));
+    let ranges = store.ranges.as_ref().unwrap();
+    let invoices = Sequence::new("invoices", 1);
+    let formats = store.formats.as_ref().unwrap();
+    for nth in 0..2 {
+        let told = ranges.allocate(&orders, count(10), Some(&key)).await.unwrap_err();
+        assert_eq!(told.kind(), StoreErrorKind::Unavailable, "asked {nth} times before: {told}");
+        let told = ranges.create(&invoices).await.unwrap_err();
+        assert_eq!(told.kind(), StoreErrorKind::Unavailable, "asked {nth} times before: {told}");
+        let told = formats.pin("orders", &format).await.unwrap_err();
+        assert_eq!(told.kind(), StoreErrorKind::Unavailable, "asked {nth} times before: {told}");
+    }
     link.heal();
     let mut next = allocate(&store, &orders, 10).await;
     for _ in 0..50 {
@@ -133,6 +255,26 @@ async fn too_few_acknowledgements() {
         next = allocate(&store, &orders, 10).await;
     }
     assert!(next.unwrap().start >= 21, "the discarded range is a gap");
+    let answered = ranges.allocate(&orders, count(10), Some(&key)).await.unwrap();
+    assert_eq!(ranges.allocate(&orders, count(10), Some(&key)).await.unwrap(), answered);
+    ranges.create(&invoices).await.unwrap();
+    formats.pin("orders", &format).await.unwrap();
+}
+
+/// A primary that goes on without its replicas is one of two for as long as nothing stops it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn replicas_that_nobody_waits_for() {
+    let Some(primary) = Redis::start() else { return };
+    let _replica = Redis::replica_of(&primary);
+    let told = open(&new(&primary)).await.unwrap_err();
+    assert_eq!(told.kind(), StoreErrorKind::Refused, "{told}");
+    for words in ["min-replicas-to-write 1", "replicas=1", "durability=weak"] {
+        assert!(told.to_string().contains(words), "{told}");
+    }
+    open(&format!("{}&durability=weak", new(&primary))).await.unwrap();
+    open(&format!("{}&replicas=1", new(&primary))).await.unwrap();
+    assert_eq!(primary.command(&["CONFIG", "SET", "min-replicas-to-write", "1"]), "OK");
+    open(&new(&primary)).await.unwrap();
 }
 
 /// A process that used the store notices, and so does one that comes new and was not told that the store is.

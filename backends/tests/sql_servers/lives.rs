@@ -4,12 +4,58 @@
 use std::{path::Path, process::Command};
 
 use mintage_backends::DatabaseStore;
-use mintage_core::{LeaseStore, RangeStore, Sequence, StoreErrorKind};
+use mintage_core::{LeaseStore, RangeStore, Sequence, StoreErrorKind, protocol::UNLISTED};
 use mintage_servers_for_tests::{Fault, Postgres, Proxy};
 
 use crate::{Kind, Server, claim, claim_in_time, count, holder, on_both, open, pool, terms};
 
-on_both!(a_restored_data_folder_repeats_nothing, without_syncing_each_start_is_a_life);
+on_both!(
+    a_restored_data_folder_repeats_nothing,
+    without_syncing_each_start_is_a_life,
+    what_another_life_lacks_is_not_made_as_new,
+    an_older_life_that_comes_back_is_noticed,
+    tables_of_before_say_in_which_life_they_were_complete,
+);
+
+/// A standby lacks the rows that came last as well as their changes: a first pool, a new region, a sequence of a new period.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn what_a_promoted_standby_lacks_is_not_made_as_new() {
+    let Some(primary) = Postgres::start() else { return };
+    let url = primary.database("ids");
+    let link = Proxy::start(primary.port());
+    let standby = Postgres::standby_through(&primary, link.port());
+    let store = open(&url).await;
+    let (mut eu, main) = (pool("main", 2..3), pool("main", 0..1));
+    eu.region = "eu".to_owned();
+    claim(&store, &main, 1).await.unwrap();
+    standby.catch_up_with(&primary);
+    link.set(Fault::Refuse);
+    link.cut();
+    let (today, first) = (Sequence::new("invoices/2027-01-01", 1), pool("first", 0..1));
+    store.create(&today).await.unwrap();
+    let lost_range = store.allocate(&today, count(10), None).await.unwrap();
+    let lost = [(claim(&store, &eu, 2).await.unwrap(), eu), (claim(&store, &first, 3).await.unwrap(), first)];
+    primary.kill9();
+    standby.promote();
+
+    let after = open(&url.replace(&primary.port().to_string(), &standby.port().to_string())).await;
+    assert!(after.sequences().await.unwrap().is_empty(), "nothing was lost: this test shows nothing");
+    let error = after.create(&today).await.unwrap_err();
+    assert!(error.kind() == StoreErrorKind::RolledBack && error.to_string().contains(&today.name), "{error}");
+    for (lost, pool) in lost {
+        let lease = claim_in_time(&after, &pool, 9).await;
+        assert!(lease.window.start >= lost.window.end && lease.fence.inc > lost.fence.inc, "{lease:?} after {lost:?}");
+    }
+    assert_eq!(after.waiting().await.unwrap(), [UNLISTED]);
+    after.restore(&Sequence::new(&today.name, lost_range.end)).await.unwrap();
+    assert_eq!(after.allocate(&today, count(10), None).await.unwrap().start, lost_range.end);
+    after.raise(&Sequence::new(UNLISTED, 0), 0).await.unwrap();
+    assert!(after.waiting().await.unwrap().is_empty());
+    let tomorrow = Sequence::new("invoices/2027-01-02", 1);
+    after.create(&tomorrow).await.unwrap();
+    assert_eq!(after.allocate(&tomorrow, count(10), None).await.unwrap().start, 1);
+    claim(&after, &pool("new", 0..1), 4).await.unwrap();
+}
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_promoted_standby_that_lost_a_write_repeats_nothing() {
@@ -89,6 +135,79 @@ async fn a_restored_data_folder_repeats_nothing(kind: Kind) {
     assert_eq!(error.kind(), StoreErrorKind::Fenced, "{error}");
     let lease = claim_in_time(&store, &main, 2).await;
     assert!(lease.window.start >= last.window.end && lease.fence.inc == 2, "{lease:?} after {last:?}");
+}
+
+/// The same on both kinds of servers, seen from the rows: they are of another life than the server that answers.
+async fn what_another_life_lacks_is_not_made_as_new(kind: Kind) {
+    let Some(server) = Server::start(kind, &[]) else { return };
+    let store = open(&server.database("another")).await;
+    server.sql("another", "UPDATE mintage_sequence SET incarnation = 'another' WHERE name = '*'");
+    let (orders, main) = (Sequence::new("orders", 1), pool("main", 0..1));
+    assert_eq!(store.create(&orders).await.unwrap_err().kind(), StoreErrorKind::RolledBack);
+    let error = claim(&store, &main, 1).await.unwrap_err();
+    assert!(error.kind() == StoreErrorKind::NoFreeWorker && error.retry_at_ms().is_some(), "{error}");
+    assert_eq!(claim_in_time(&store, &main, 1).await.fence.inc, 2);
+    // Whoever emptied the table has not looked either.
+    server.sql("another", "DELETE FROM mintage_sequence");
+    assert_eq!(store.waiting().await.unwrap(), [UNLISTED]);
+    assert_eq!(store.create(&orders).await.unwrap_err().kind(), StoreErrorKind::RolledBack);
+    store.raise(&Sequence::new(UNLISTED, 0), 0).await.unwrap();
+    store.create(&orders).await.unwrap();
+}
+
+/// The address leads to a new primary and back to the old one, which is in the life in which it was left.
+async fn an_older_life_that_comes_back_is_noticed(kind: Kind) {
+    let Some(server) = Server::start(kind, &[]) else { return };
+    let store = open(&server.database("flapping")).await;
+    let (orders, main) = (Sequence::new("orders", 1), pool("main", 0..1));
+    store.create(&orders).await.unwrap();
+    store.allocate(&orders, count(10), None).await.unwrap();
+    claim(&store, &main, 1).await.unwrap();
+    let old = "CREATE TABLE old_pool AS SELECT * FROM mintage_pool; CREATE TABLE old_worker AS SELECT * FROM mintage_worker;
+               CREATE TABLE old_sequence AS SELECT * FROM mintage_sequence; CREATE TABLE old_grant AS SELECT * FROM mintage_grant;";
+    server.sql("flapping", old);
+    server.sql(
+        "flapping",
+        "UPDATE mintage_pool SET incarnation = 'before'; UPDATE mintage_sequence SET incarnation = 'before'",
+    );
+    let there = claim_in_time(&store, &main, 2).await;
+    store.raise(&orders, 500).await.unwrap();
+    let given = store.allocate(&orders, count(10), None).await.unwrap();
+    // Others have gone on with the old one meanwhile: its clock of grants is not behind.
+    server.sql(
+        "flapping",
+        "DELETE FROM mintage_grant; DELETE FROM mintage_worker; DELETE FROM mintage_pool; DELETE FROM mintage_sequence;
+         INSERT INTO mintage_pool SELECT * FROM old_pool; INSERT INTO mintage_worker SELECT * FROM old_worker;
+         INSERT INTO mintage_sequence SELECT * FROM old_sequence; INSERT INTO mintage_grant SELECT * FROM old_grant;
+         UPDATE mintage_pool SET granted_at_ms = granted_at_ms + 60000; UPDATE mintage_worker SET expires_ms = 0",
+    );
+    let error = store.allocate(&orders, count(10), None).await.unwrap_err();
+    assert_eq!(error.kind(), StoreErrorKind::RolledBack, "{error}");
+    assert_eq!(store.renew(&there, &holder(2), &terms()).await.unwrap_err().kind(), StoreErrorKind::Fenced);
+    assert!(claim(&store, &main, 3).await.unwrap_err().retry_at_ms().unwrap() > there.window.end);
+    let inc = server.sql("flapping", "SELECT inc FROM mintage_pool");
+    assert!(inc.contains('3'), "{inc}");
+    store.raise(&orders, given.end).await.unwrap();
+    assert_eq!(store.allocate(&orders, count(10), None).await.unwrap().start, given.end);
+}
+
+/// The rows of an older version agree on a life, or somebody has to look.
+async fn tables_of_before_say_in_which_life_they_were_complete(kind: Kind) {
+    let Some(server) = Server::start(kind, &[]) else { return };
+    let url = server.database("earlier");
+    let store = open(&url).await;
+    let new = |nth: u32| Sequence::new(format!("new-{nth}"), 1);
+    let forget = "DELETE FROM mintage_sequence WHERE name = '*'";
+    server.sql("earlier", forget);
+    open(&url).await.create(&new(1)).await.unwrap();
+    claim(&store, &pool("main", 0..1), 1).await.unwrap();
+    server.sql("earlier", forget);
+    open(&url).await.create(&new(2)).await.unwrap();
+    server.sql("earlier", &format!("{forget}; UPDATE mintage_sequence SET incarnation = 'another'"));
+    assert_eq!(open(&url).await.create(&new(3)).await.unwrap_err().kind(), StoreErrorKind::RolledBack);
+    server.sql("earlier", &format!("{forget}; UPDATE mintage_pool SET incarnation = 'another'"));
+    assert_eq!(open(&url).await.create(&new(3)).await.unwrap_err().kind(), StoreErrorKind::RolledBack);
+    assert_eq!(open(&url).await.waiting().await.unwrap(), [UNLISTED, "new-1", "new-2"]);
 }
 
 async fn without_syncing_each_start_is_a_life(kind: Kind) {

@@ -118,7 +118,7 @@ async fn the_database_is_as_durable_as_promised() {
         .fetch_all(&mut connect(&path).await)
         .await
         .unwrap();
-    assert_eq!(tables.len(), 12);
+    assert_eq!(tables.len(), 13);
     assert!(tables.iter().all(|table| table.get::<String, _>(0).starts_with("mintage_")), "every name has the prefix");
 }
 
@@ -161,10 +161,10 @@ async fn a_damaged_database_is_corrupt() {
 #[tokio::test]
 async fn schemas_of_other_versions_are_refused() {
     for (sql, kind, told) in [
-        ("UPDATE mintage_schema SET version = 3", StoreErrorKind::Refused, "newer Mintage (schema 3"),
+        ("UPDATE mintage_schema SET version = 4", StoreErrorKind::Refused, "newer Mintage (schema 4"),
         ("UPDATE mintage_schema SET version = 0", StoreErrorKind::Corrupt, "never existed"),
         ("DELETE FROM mintage_schema", StoreErrorKind::Corrupt, "0 rows"),
-        ("INSERT INTO mintage_schema VALUES (2)", StoreErrorKind::Corrupt, "2 rows"),
+        ("INSERT INTO mintage_schema VALUES (3)", StoreErrorKind::Corrupt, "2 rows"),
         ("DROP TABLE mintage_schema", StoreErrorKind::Corrupt, "not as Mintage made them"),
     ] {
         let folder = tempfile::tempdir().unwrap();
@@ -184,7 +184,7 @@ async fn a_database_of_version_1_is_brought_up_to_date() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("ids.db");
     drop(used(&path).await);
-    tamper(&path, "DROP TABLE mintage_token; UPDATE mintage_schema SET version = 1").await;
+    tamper(&path, "DROP TABLE mintage_token; DROP TABLE mintage_stopped; UPDATE mintage_schema SET version = 1").await;
     let opened = tokio::join!(open(&path), open(&path), open(&path), open(&path));
     let store = opened.0.unwrap();
     for other in [opened.1, opened.2, opened.3] {
@@ -196,7 +196,7 @@ async fn a_database_of_version_1_is_brought_up_to_date() {
     assert_eq!(open(&path).await.unwrap().find("api_keys", &[7; 32]).await.unwrap(), Some(token()));
     let mut conn = connect(&path).await;
     let version: i64 = sqlx::query_scalar("SELECT version FROM mintage_schema").fetch_one(&mut conn).await.unwrap();
-    assert_eq!(version, 2);
+    assert_eq!(version, 3);
 }
 
 /// An upgrade that fails half way leaves the database as it was.
@@ -205,7 +205,7 @@ async fn an_upgrade_that_fails_changes_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("ids.db");
     drop(used(&path).await);
-    tamper(&path, "DROP TABLE mintage_token; CREATE VIEW mintage_token_by_hash AS SELECT 1; UPDATE mintage_schema SET version = 1")
+    tamper(&path, "DROP TABLE mintage_token; DROP TABLE mintage_stopped; CREATE VIEW mintage_token_by_hash AS SELECT 1; UPDATE mintage_schema SET version = 1")
         .await;
     let error = open(&path).await.unwrap_err();
     assert_eq!(error.kind(), StoreErrorKind::Corrupt, "{error}");
@@ -400,12 +400,18 @@ async fn reading_makes_nothing() {
     assert_eq!(fs::read(&path).unwrap(), before);
 
     used(&path).await;
-    tamper(&path, "DROP TABLE mintage_token; UPDATE mintage_schema SET version = 1").await;
+    tamper(&path, "DROP TABLE mintage_token; DROP TABLE mintage_stopped; UPDATE mintage_schema SET version = 1").await;
     let store = look().await.unwrap().unwrap();
     assert_eq!(store.leases(&pool("main", 0..4)).await.unwrap().len(), 1);
     let mut conn = connect(&path).await;
     let version: i64 = sqlx::query("SELECT version FROM mintage_schema").fetch_one(&mut conn).await.unwrap().get(0);
     assert_eq!(version, 1, "a reader upgraded it");
+    assert!(store.waiting().await.unwrap().is_empty());
+    // Whoever bumps or raises changes the database anyway.
+    assert!(store.stop_all().await.unwrap() && store.bump_all().await.unwrap());
+    assert_eq!(store.waiting().await.unwrap(), ["*", "orders"]);
+    let version: i64 = sqlx::query("SELECT version FROM mintage_schema").fetch_one(&mut conn).await.unwrap().get(0);
+    assert_eq!(version, 3);
     tamper(&path, "UPDATE mintage_schema SET version = 9").await;
     assert_eq!(look().await.unwrap_err().kind(), StoreErrorKind::Refused);
 }

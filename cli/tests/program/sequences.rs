@@ -54,7 +54,7 @@ fn raise_shows_asks_and_never_lowers() {
     let list = folder.run(&["sequences", "list", "-o", "json"]).expect(0).json();
     assert_eq!((&list[0]["next"], &list[0]["owner"]), (&"1002".into(), &"entity orders".into()), "{list}");
     let csv = folder.run(&["sequences", "list", "-o", "csv"]).expect(0);
-    assert_eq!(csv.lines(), ["name,next,start,raises,owner,store", "orders,1002,1,0,entity orders,main"]);
+    assert_eq!(csv.lines(), ["name,next,start,raises,owner,store,waits", "orders,1002,1,0,entity orders,main,no"]);
 }
 
 #[test]

@@ -89,10 +89,24 @@ fn stores_are_made_and_bumped() {
     assert!(dry.out.contains("main eu") && dry.out.contains("orders"), "{dry:?}");
     assert!(dry.out.contains("so this machine's counts: 20"), "{dry:?}");
     folder.run(&["store", "bump"]).expect(4).says("not confirmed");
-    folder.run(&["store", "bump", "--yes"]).expect(0).says("1 pool was bumped; no sequence was changed");
+    folder.run(&["store", "bump", "--yes"]).expect(0).says("every pool of the store was bumped");
     // Windows begin after all that can have been granted: 63 seconds by default.
     folder.run(&["new", "events"]).expect(4).says("held or resting");
     assert_eq!(first.len(), 1);
+    // Its sequences wait, those that are not there too.
+    folder.run(&["new", "orders"]).expect(4).says("mintage sequences raise");
+    let list = folder.run(&["sequences", "list"]).expect(0).out;
+    assert!(list.contains("gives none until it is raised") && list.starts_with('*'), "{list}");
+    let raised = folder.run(&["sequences", "raise", "orders", "5000", "--yes"]).expect(0);
+    assert!(raised.err.contains("mintage sequences raise '*' --store main"), "{raised:?}");
+    assert_eq!(folder.run(&["new", "orders"]).expect(0).numbers(), [5000]);
+    folder.run(&["sequences", "raise", "*", "7", "--yes"]).expect(2).says("it has no next number");
+    folder.run(&["sequences", "raise", "*"]).expect(4).says("not confirmed");
+    folder.run(&["sequences", "raise", "*", "--yes"]).expect(0).says("new sequences are made in store main again");
+    folder.run(&["sequences", "raise", "*", "--yes"]).expect(0).says("nothing was changed");
+    folder.run(&["sequences", "raise", "orders"]).expect(2).says("next number");
+    let list = folder.run(&["sequences", "list"]).expect(0).out;
+    assert!(!list.contains('*') && !list.contains("gives none"), "{list}");
 }
 
 /// What is printed makes the same tables as the program does.
@@ -108,7 +122,7 @@ fn the_tables_are_printed() {
         let of_schema = "SELECT version FROM mintage_schema";
         sqlx::query_scalar::<_, i64>(of_schema).fetch_one(&mut conn).await.unwrap()
     });
-    assert_eq!(made, 2);
+    assert_eq!(made, 3);
     folder.run(&["store", "init"]).expect(0).says("was there already");
     folder.run(&["new", "orders"]).expect(0);
     let elsewhere =

@@ -11,8 +11,9 @@
 //!
 //! `tick(ms)` lets at least so much of the *store's* time pass: an embedded store advances its [`ManualClock`](crate::ManualClock);
 //! a server has its own clock, and `tick` sleeps. A store that keeps only some of the three calls [`ranges::all`],
-//! [`leases::all`] or [`formats::all`]; one that keeps bearer tokens, too, calls [`tokens::all`]. Each law can be called alone, too; it makes sequences, pools and entities whose names
-//! begin with `law-`.
+//! [`leases::all`] or [`formats::all`]; one that keeps bearer tokens, too, calls [`tokens::all`]; one whose data can be put back
+//! from a backup while it is open calls [`restored::a_restored_backup_is_noticed`]. Each law can be called alone, too; it makes
+//! sequences, pools and entities whose names begin with `law-`.
 //!
 //! Failures panic and name the law.
 #![expect(clippy::panic, reason = "a test kit reports by panicking")]
@@ -20,6 +21,7 @@
 pub mod formats;
 pub mod leases;
 pub mod ranges;
+pub mod restored;
 pub mod tokens;
 
 use std::{

@@ -43,6 +43,7 @@ pub async fn all(store: &dyn LeaseStore, tick: impl AsyncFn(u64), trial: Trial) 
     a_known_pool_is_not_made_again(store).await;
     the_last_id_of_16_bits(store).await;
     cycles_stay_inside_the_block(store, &tick, trial).await;
+    windows::a_bump_of_all_passes_everything(store, &tick).await;
 }
 
 /// Claims take the lowest free ids of the block; the list names them by number.
@@ -293,6 +294,10 @@ pub async fn limits_are_fixed(store: &dyn LeaseStore) {
         must_not(LAW, StoreErrorKind::Refused, store.acquire(&pool, WorkerChoice::Any, &holder, terms).await);
         must_not(LAW, StoreErrorKind::Refused, store.renew(&lease, &holder, terms).await);
     }
+    // A bump counts on the recorded one, so a longer one would be a promise that nobody keeps.
+    let longer = WorkerPool { limits: PoolLimits::new(WINDOW_MS, AHEAD_MS, GUARD_MS + 1), ..pool.clone() };
+    let error = must_not(LAW, StoreErrorKind::Refused, claim(store, &longer, WorkerChoice::Any, None).await);
+    assert!(error.to_string().contains("guard"), "{LAW}: {error}");
     assert_eq!(listed(LAW, store, &pool, 0).await.floor_ms, lease.window.end, "{LAW}: a refusal moved the window");
     let senseless = WorkerPool { limits: PoolLimits::new(0, 0, 0), ..self::pool("law-limits-zero", 0..4) };
     must_not(LAW, StoreErrorKind::Refused, claim(store, &senseless, WorkerChoice::Any, None).await);

@@ -3,7 +3,10 @@
 use std::num::NonZeroU32;
 
 use super::{Trial, join_all, must, must_not};
-use crate::{IdRange, IdempotencyKey, RANGE_END, RangeStore, Sequence, SequenceRow, StoreErrorKind, protocol::raises};
+use crate::{
+    IdRange, IdempotencyKey, RANGE_END, RangeStore, Sequence, SequenceRow, StoreErrorKind,
+    protocol::{UNLISTED, raises},
+};
 
 /// Every law of ranges.
 ///
@@ -22,6 +25,8 @@ pub async fn all(store: &dyn RangeStore, trial: Trial) {
     the_end_is_orderly(store).await;
     the_last_number_alone(store).await;
     listed_by_name(store).await;
+    no_sequence_has_the_name_of_all_others(store).await;
+    stopped_until_raised(store).await;
 }
 
 /// Ranges allocated at once share no number, lie above the start and are as long as asked.
@@ -301,6 +306,79 @@ pub async fn listed_by_name(store: &dyn RangeStore) {
     let names: Vec<String> = must(LAW, store.sequences().await).into_iter().map(|row| row.name).collect();
     assert!(names.is_sorted(), "{LAW}: {names:?}");
     assert_eq!(names.iter().filter(|name| name.starts_with("law-list-")).count(), 3, "{LAW}: {names:?}");
+}
+
+/// `*` stands for the sequences that are not there: none is made of that name, and none is listed.
+///
+/// # Panics
+/// When one is.
+pub async fn no_sequence_has_the_name_of_all_others(store: &dyn RangeStore) {
+    const LAW: &str = "no sequence is named *";
+    let unlisted = Sequence::new(UNLISTED, 1);
+    must_not(LAW, StoreErrorKind::Refused, store.create(&unlisted).await);
+    must_not(LAW, StoreErrorKind::Refused, store.restore(&unlisted).await);
+    must_not(LAW, StoreErrorKind::Refused, store.allocate(&unlisted, count(1), None).await);
+    must_not(LAW, StoreErrorKind::Refused, store.allocate(&unlisted, count(1), Some(&key("law-unlisted"))).await);
+    for tail in [IdRange::new(UNLISTED, 0, 1, 0), IdRange::new(UNLISTED, 0, 0, 0)] {
+        assert!(!must(LAW, store.give_back(tail).await), "{LAW}: a tail was taken back");
+    }
+    assert_eq!(must(LAW, store.sequence(UNLISTED).await), None, "{LAW}");
+    assert!(must(LAW, store.sequences().await).iter().all(|row| row.name != UNLISTED), "{LAW}: it is listed");
+}
+
+/// Where a store can be told that it may have forgotten: no sequence gives a number until it was raised, whoever asks and by which
+/// key, no tail is taken back, and none is made that is not there until somebody has said that it was never there.
+///
+/// Stops every sequence of the store, and raises them all at its end.
+///
+/// # Panics
+/// When a number comes that may have been given before.
+pub async fn stopped_until_raised(store: &dyn RangeStore) {
+    const LAW: &str = "a stopped sequence gives nothing until it is raised";
+    let one = made(LAW, store, "law-stop-a", 1).await;
+    let other = made(LAW, store, "law-stop-b", 1).await;
+    let before = must(LAW, store.allocate(&one, count(10), None).await);
+    must(LAW, store.allocate(&other, count(10), Some(&key("law-stop"))).await);
+    assert!(must(LAW, store.waiting().await).is_empty(), "{LAW}: some wait before any was stopped");
+    if !must(LAW, store.stop_all().await) {
+        return;
+    }
+    let new = Sequence::new("law-stop-new", 1);
+    let waiting = must(LAW, store.waiting().await);
+    for name in [UNLISTED, "law-stop-a", "law-stop-b"] {
+        assert!(waiting.iter().any(|one| one == name), "{LAW}: {name} does not wait: {waiting:?}");
+    }
+    for _ in 0..2 {
+        must_not(LAW, StoreErrorKind::RolledBack, store.allocate(&one, count(1), None).await);
+        must_not(LAW, StoreErrorKind::RolledBack, store.allocate(&other, count(10), Some(&key("law-stop"))).await);
+        must_not(LAW, StoreErrorKind::RolledBack, store.create(&new).await);
+        assert!(!must(LAW, store.give_back(before.clone()).await), "{LAW}: a tail was taken back");
+        must(LAW, store.create(&one).await);
+    }
+    must_not(LAW, StoreErrorKind::Refused, store.raise(&one, RANGE_END + 1).await);
+    must_not(LAW, StoreErrorKind::RolledBack, store.allocate(&one, count(1), None).await);
+
+    must(LAW, store.raise(&one, 100).await);
+    let after = must(LAW, store.allocate(&one, count(10), None).await);
+    assert_eq!(after.start, 100, "{LAW}: raised");
+    assert!(raises(after.version) > raises(before.version), "{LAW}: who holds a range of before does not learn of it");
+    let stopped = row(LAW, store, &other).await;
+    must(LAW, store.raise(&other, 0).await);
+    let raised = row(LAW, store, &other).await;
+    assert!(raised.next == stopped.next && raises(raised.version) > raises(stopped.version), "{LAW}: by nothing");
+    must_not(LAW, StoreErrorKind::RolledBack, store.create(&new).await);
+    let restored = Sequence::new("law-stop-restored", 50);
+    must(LAW, store.restore(&restored).await);
+    must(LAW, store.restore(&Sequence { start: 7, ..restored.clone() }).await);
+    assert_eq!(must(LAW, store.allocate(&restored, count(1), None).await).start, 50, "{LAW}: made on somebody's word");
+
+    must(LAW, store.raise(&Sequence::new(UNLISTED, 0), 0).await);
+    must(LAW, store.create(&new).await);
+    assert_eq!(must(LAW, store.allocate(&new, count(1), None).await).start, 1, "{LAW}: a new one");
+    for name in must(LAW, store.waiting().await) {
+        must(LAW, store.raise(&Sequence::new(name, 0), 0).await);
+    }
+    assert!(must(LAW, store.waiting().await).is_empty(), "{LAW}: all were raised");
 }
 
 async fn made(law: &str, store: &dyn RangeStore, name: &str, start: u64) -> Sequence {

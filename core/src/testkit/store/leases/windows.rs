@@ -215,6 +215,42 @@ pub async fn a_bump_passes_everything(store: &dyn LeaseStore, tick: &impl AsyncF
     must_not(LAW, StoreErrorKind::NoFreeWorker, claim(store, &pool, WorkerChoice::Any, None).await);
 }
 
+/// Where a store can bump all its pools at once: the same for each, and for those that it may have forgotten. One that is made
+/// afterwards begins above all that can have been granted from it.
+///
+/// # Panics
+/// When not.
+pub async fn a_bump_of_all_passes_everything(store: &dyn LeaseStore, tick: &impl AsyncFn(u64)) {
+    const LAW: &str = "a bump of all pools passes everything that can have been granted";
+    let (one, mut other, forgotten) =
+        (pool("law-bump-all-a", 0..1), pool("law-bump-all-b", 0..1), pool("law-bump-all-c", 0..1));
+    other.region = "eu".to_owned();
+    let mut latest_ms = 0;
+    let mut held = Vec::new();
+    for pool in [&one, &other] {
+        let (lease, holder) = claimed(LAW, store, pool, WorkerChoice::Any).await;
+        latest_ms = lease.store_now_ms.max(latest_ms);
+        held.push((lease, holder));
+    }
+    if !must(LAW, store.bump_all().await) {
+        return;
+    }
+    for (lease, holder) in &held {
+        must_not(LAW, StoreErrorKind::Fenced, store.renew(lease, holder, &terms()).await);
+    }
+    let mut until_ms = 0;
+    for pool in [&one, &other, &forgotten] {
+        let error = must_not(LAW, StoreErrorKind::NoFreeWorker, claim(store, pool, WorkerChoice::Any, None).await);
+        until_ms = error.retry_at_ms().unwrap_or(0).max(until_ms);
+    }
+    tick(until_ms.saturating_sub(latest_ms)).await;
+    for pool in [&one, &other, &forgotten] {
+        let (lease, _) = claimed(LAW, store, pool, WorkerChoice::Any).await;
+        let all_ms = latest_ms + WINDOW_MS + AHEAD_MS + GUARD_MS;
+        assert!(lease.window.start >= all_ms, "{LAW}: {lease:?} begins before {all_ms}");
+    }
+}
+
 /// History names who could stamp an instant, through renewals, releases and successors.
 ///
 /// # Panics

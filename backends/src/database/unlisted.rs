@@ -1,0 +1,91 @@
+//! The row `*` among the sequences: in which life the database was known to be complete.
+//!
+//! A promoted standby lacks not only the last changes of rows, but also the rows that came last. A pool or sequence that is not there
+//! may be made only in the life that this row names; in any other it may have been forgotten, and the row itself never changes by
+//! itself. No sequence has this name.
+
+use std::collections::BTreeSet;
+
+use mintage_core::protocol::UNLISTED;
+
+use super::{Work, error::Fault, range, read, session::Session};
+use crate::rules::Records;
+
+/// What no life is called: an operator has declared that the database may have forgotten.
+const STOPPED: &str = "";
+
+/// Makes the row with the tables, or for tables of before it was thought of: with the life that all of them name. Where they name
+/// several, somebody has to look.
+pub(super) async fn prepare(session: &mut Session) -> Result<(), Fault> {
+    let known = session.fetch("SELECT name FROM mintage_sequence WHERE name = ?1", &[UNLISTED.into()]).await?;
+    if !known.is_empty() {
+        return Ok(());
+    }
+    let lives = session
+        .fetch("SELECT incarnation FROM mintage_pool UNION SELECT incarnation FROM mintage_sequence", &[])
+        .await?;
+    let lives: BTreeSet<String> = lives.iter().map(|row| read::text(row, "incarnation")).collect::<Result<_, _>>()?;
+    let mut lives = lives.into_iter();
+    let life = match (lives.next(), lives.next()) {
+        (None, _) => read::text(&session.moment().await?, "incarnation")?,
+        (Some(life), None) => life,
+        (Some(_), Some(_)) => STOPPED.to_owned(),
+    };
+    insert(session, &life).await
+}
+
+/// Whether what is not there was never there. The row stays locked: nobody declares anything else meanwhile.
+pub(super) async fn records(work: &mut Work, incarnation: &str) -> Result<Records, Fault> {
+    let rows = work.session.fetch(range::LOCK, &[UNLISTED.into()]).await?;
+    let complete_in = rows.first().map(|row| read::text(row, "incarnation")).transpose()?;
+    Ok(Records::of(complete_in.as_deref() == Some(incarnation)))
+}
+
+/// Somebody has looked: nothing that is not there is in use.
+pub(super) async fn vouch(work: &mut Work) -> Result<(), Fault> {
+    let moment = work.moment().await?;
+    insert(&mut work.session, &moment.incarnation).await?;
+    let update = "UPDATE mintage_sequence SET incarnation = ?2 WHERE name = ?1";
+    work.session.run(update, &[UNLISTED.into(), (&moment.incarnation).into()]).await.map(drop)
+}
+
+/// The database may have forgotten pools: those that are there are bumped when they are used next, and new ones begin above all that
+/// can have been granted.
+pub(super) async fn stop_pools(work: &mut Work) -> Result<(), Fault> {
+    stop(work).await?;
+    work.session.run("UPDATE mintage_pool SET incarnation = ?1", &[STOPPED.into()]).await.map(drop)
+}
+
+/// The database may have forgotten ranges: every sequence waits to be raised.
+pub(super) async fn stop_sequences(work: &mut Work) -> Result<(), Fault> {
+    stop(work).await?;
+    work.session.run("UPDATE mintage_sequence SET incarnation = ?1", &[STOPPED.into()]).await.map(drop)
+}
+
+/// The sequences that wait, the row itself among them.
+pub(super) async fn waiting(work: &mut Work) -> Result<Vec<String>, Fault> {
+    let life = work.moment().await?.incarnation;
+    let rows = work.session.fetch("SELECT name, incarnation FROM mintage_sequence", &[]).await?;
+    let mut waiting = BTreeSet::from([UNLISTED.to_owned()]);
+    for row in &rows {
+        let name = read::text(row, "name")?;
+        if read::text(row, "incarnation")? == life {
+            waiting.remove(&name);
+        } else {
+            waiting.insert(name);
+        }
+    }
+    Ok(waiting.into_iter().collect())
+}
+
+/// First of all, so that whoever holds this row waits for nobody who waits for it.
+async fn stop(work: &mut Work) -> Result<(), Fault> {
+    insert(&mut work.session, STOPPED).await?;
+    let update = "UPDATE mintage_sequence SET incarnation = ?2 WHERE name = ?1";
+    work.session.run(update, &[UNLISTED.into(), STOPPED.into()]).await.map(drop)
+}
+
+async fn insert(session: &mut Session, life: &str) -> Result<(), Fault> {
+    let values = [UNLISTED.into(), life.into(), (-1).into(), 0.into()];
+    session.insert_if_absent(range::INSERT, "name", &values).await
+}
