@@ -35,8 +35,8 @@ use crate::{
 };
 
 /// What this code writes. A file of a higher number is left alone, one of a lower number is read and written anew: version 1
-/// had no tokens.
-const SCHEMA_VERSION: u32 = 2;
+/// had no tokens, version 2 no history of ranges.
+const SCHEMA_VERSION: u32 = 3;
 
 const STATE: &str = "state.json";
 const NEXT_STATE: &str = "state.json.tmp";
@@ -52,6 +52,7 @@ pub struct FileStore {
     folder: Arc<Path>,
     clock: Arc<dyn Clock>,
     timeout: Duration,
+    instance: String,
     /// The calls of this process wait here, in order, instead of polling the lock against each other.
     turn: Arc<Mutex<()>>,
 }
@@ -68,9 +69,16 @@ impl FileStore {
         timeout: Duration,
     ) -> Result<Self, StoreError> {
         let folder: Arc<Path> = folder.into().into();
-        let store = Self { folder, clock, timeout, turn: Arc::default() };
+        let store = Self { folder, clock, timeout, instance: String::new(), turn: Arc::default() };
         store.within(store.exclusively(true, |_, _| Ok(()))).await?;
         Ok(store)
+    }
+
+    /// Under this name in the history of ranges.
+    #[must_use]
+    pub fn as_instance(mut self, instance: impl Into<String>) -> Self {
+        self.instance = instance.into();
+        self
     }
 
     async fn run<T, F>(&self, op: F) -> Result<T, StoreError>
@@ -157,7 +165,8 @@ impl BackendFactory for FileFactory {
     async fn open(&self, address: &Address) -> Result<Backend, StoreError> {
         let folder = address.folder.join(Self::folder(&address.url).map_err(refused)?);
         let timeout = Duration::from_millis(address.timeout_ms);
-        Ok(Backend::full(FileStore::open(folder, address.clock.clone(), timeout).await?))
+        let store = FileStore::open(folder, address.clock.clone(), timeout).await?;
+        Ok(Backend::full(store.as_instance(&address.instance)))
     }
 }
 

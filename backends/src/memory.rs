@@ -22,12 +22,20 @@ use crate::{
 pub struct Memory {
     ledger: Mutex<Ledger>,
     clock: Arc<dyn Clock>,
+    instance: String,
 }
 
 impl Memory {
     /// An empty store whose time is `clock`.
     pub fn new(clock: Arc<dyn Clock>) -> Self {
-        Self { ledger: Mutex::default(), clock }
+        Self { ledger: Mutex::default(), clock, instance: String::new() }
+    }
+
+    /// Under this name in the history of ranges.
+    #[must_use]
+    pub fn as_instance(mut self, instance: impl Into<String>) -> Self {
+        self.instance = instance.into();
+        self
     }
 
     async fn run<T>(&self, op: impl FnOnce(&mut Ledger, u64) -> Result<T, StoreError>) -> Result<T, StoreError> {
@@ -65,6 +73,10 @@ impl BackendFactory for MemoryFactory {
         true
     }
 
+    fn keeps_ranges_for_good(&self, _: &str) -> bool {
+        false
+    }
+
     /// Nobody finds what another has in memory.
     fn exists(&self, _: &Address) -> bool {
         false
@@ -72,6 +84,6 @@ impl BackendFactory for MemoryFactory {
 
     async fn open(&self, address: &Address) -> Result<Backend, StoreError> {
         self.check(&address.url).map_err(rules::refused)?;
-        Ok(Backend::full(Memory::new(address.clock.clone())))
+        Ok(Backend::full(Memory::new(address.clock.clone()).as_instance(&address.instance)))
     }
 }

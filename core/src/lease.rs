@@ -74,6 +74,16 @@ pub trait LeaseStore: fmt::Debug + Send + Sync + 'static {
     /// # Errors
     /// `Unavailable`.
     async fn history(&self, pool: &WorkerPool, at_ms: u64) -> Result<Vec<Grant>, StoreError>;
+
+    /// Why [`history`](Self::history) may lack grants of the last 400 days, for people to read: a store that bounds it has dropped
+    /// the oldest. `None` where it has not.
+    ///
+    /// # Errors
+    /// `Unavailable`.
+    async fn history_lack(&self, pool: &WorkerPool) -> Result<Option<String>, StoreError> {
+        let _ = pool;
+        Ok(None)
+    }
 }
 
 /// A scheme that mints inside a lease's window; the keeper drives it.

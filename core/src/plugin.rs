@@ -247,6 +247,13 @@ pub trait BackendFactory: fmt::Debug + Send + Sync + 'static {
         false
     }
 
+    /// Whether the store at `url` still knows, after its process or machine has ended, which ranges it has cut. Where it may not,
+    /// numbers could come twice, and the config has to say that this is meant.
+    fn keeps_ranges_for_good(&self, url: &str) -> bool {
+        let _ = url;
+        true
+    }
+
     /// Whether there is something where [`open`](Self::open) would look, as far as that can be seen without asking anybody.
     fn exists(&self, address: &Address) -> bool {
         let _ = address;
@@ -318,6 +325,8 @@ pub struct Address {
     pub folder: std::path::PathBuf,
     /// How long one call may take, in milliseconds.
     pub timeout_ms: u64,
+    /// What the process is called in the history of ranges, for people; up to 120 characters, empty where nobody said.
+    pub instance: String,
     /// The registry's clock, for embedded stores that have none of their own.
     pub clock: Arc<dyn Clock>,
 }
@@ -325,7 +334,15 @@ pub struct Address {
 impl Address {
     /// The store at `url`.
     pub fn new(url: impl Into<String>, folder: impl Into<std::path::PathBuf>, clock: Arc<dyn Clock>) -> Self {
-        Self { url: url.into(), password: None, tls: None, folder: folder.into(), timeout_ms: 10_000, clock }
+        Self {
+            url: url.into(),
+            password: None,
+            tls: None,
+            folder: folder.into(),
+            timeout_ms: 10_000,
+            instance: String::new(),
+            clock,
+        }
     }
 }
 
@@ -339,6 +356,7 @@ impl fmt::Debug for Address {
             .field("tls", &self.tls)
             .field("folder", &self.folder)
             .field("timeout_ms", &self.timeout_ms)
+            .field("instance", &self.instance)
             .finish_non_exhaustive()
     }
 }
@@ -394,6 +412,8 @@ pub struct Backend {
     pub tokens: Option<Arc<dyn TokenStore>>,
     /// Gapless numbers, if it keeps them.
     pub gapless: Option<Arc<dyn GaplessStore>>,
+    /// What its operator should know: what works less well than it could, and what to do.
+    pub notices: Vec<String>,
 }
 
 impl Backend {
@@ -422,6 +442,13 @@ impl Backend {
     #[must_use]
     pub fn with_gapless(mut self, gapless: Arc<dyn GaplessStore>) -> Self {
         self.gapless = Some(gapless);
+        self
+    }
+
+    /// With something that its operator should know.
+    #[must_use]
+    pub fn with_notices(mut self, notices: impl IntoIterator<Item = String>) -> Self {
+        self.notices.extend(notices);
         self
     }
 

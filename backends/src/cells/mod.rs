@@ -10,6 +10,7 @@
 //! nothing until somebody has raised them.
 
 mod format;
+mod history;
 mod lease;
 mod range;
 mod record;
@@ -113,6 +114,8 @@ pub(crate) struct CellStore<C> {
     /// For cells that have no clock.
     clock: Arc<dyn Clock>,
     timeout: Duration,
+    /// What this process is called in the history of ranges.
+    instance: String,
     /// Which registry this is. Another one in its place is a store that was emptied and filled anew.
     registry: String,
     /// Calls that write take turns within a process: they would only get in each other's way. Other processes are not kept
@@ -178,7 +181,13 @@ impl<C: Cells> CellStore<C> {
 
     fn of(cells: C, clock: Arc<dyn Clock>, timeout: Duration, registry: String) -> Self {
         let (turn, seen) = (tokio::sync::Mutex::default(), Mutex::default());
-        Self { cells, clock, timeout, registry, turn, seen }
+        Self { cells, clock, timeout, instance: String::new(), registry, turn, seen }
+    }
+
+    /// Under this name in the history of ranges.
+    pub(crate) fn as_instance(mut self, instance: &str) -> Self {
+        instance.clone_into(&mut self.instance);
+        self
     }
 
     /// Begins a call that needs these records.

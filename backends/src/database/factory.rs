@@ -73,6 +73,10 @@ impl BackendFactory for PostgresFactory {
         Ok(DatabaseStore::open_existing(address).await?.map(backend))
     }
 
+    async fn init(&self, address: &Address) -> Result<bool, StoreError> {
+        init(address).await
+    }
+
     fn ddl(&self) -> Option<String> {
         Some(Dialect::Postgres.ddl().to_owned())
     }
@@ -117,6 +121,10 @@ impl BackendFactory for MySqlFactory {
         Ok(DatabaseStore::open_existing(address).await?.map(backend))
     }
 
+    async fn init(&self, address: &Address) -> Result<bool, StoreError> {
+        init(address).await
+    }
+
     fn ddl(&self) -> Option<String> {
         Some(Dialect::MySql.ddl().to_owned())
     }
@@ -135,6 +143,13 @@ impl BackendFactory for MySqlFactory {
 }
 
 fn backend(store: DatabaseStore) -> Backend {
+    let lack = store.history_lack().map(str::to_owned);
     let store = Arc::new(store);
-    Backend::shared(&store).with_tokens(store.clone()).with_gapless(store)
+    Backend::shared(&store).with_tokens(store.clone()).with_gapless(store).with_notices(lack)
+}
+
+/// Also makes the table that a database of before lacks, where this user may.
+async fn init(address: &Address) -> Result<bool, StoreError> {
+    let was_there = DatabaseStore::open_existing(address).await?.is_some();
+    DatabaseStore::open_at(address).await.map(|_| !was_there)
 }

@@ -19,6 +19,7 @@ mod error;
 mod factory;
 mod format;
 mod gapless;
+mod history;
 mod lease;
 #[cfg(feature = "mysql")]
 mod mysql;
@@ -35,7 +36,7 @@ mod token;
 use std::{
     collections::HashMap,
     fmt,
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{Mutex, MutexGuard, OnceLock, PoisonError},
     time::Duration,
 };
 
@@ -83,6 +84,10 @@ pub struct DatabaseStore {
     idle: Mutex<Vec<Session>>,
     permits: Semaphore,
     seen: Mutex<HashMap<(String, String), u64>>,
+    /// What this process is called in the history of ranges.
+    instance: String,
+    /// Why that history is not kept, if it is not.
+    history_lack: OnceLock<String>,
 }
 
 impl DatabaseStore {
@@ -103,7 +108,8 @@ impl DatabaseStore {
     /// # Errors
     /// As [`open`](Self::open).
     pub async fn open_at(address: &Address) -> Result<Self, StoreError> {
-        let store = Self::of(Target::at(address).map_err(refused)?, Duration::from_millis(address.timeout_ms));
+        let store = Self::of(Target::at(address).map_err(refused)?, Duration::from_millis(address.timeout_ms))
+            .as_instance(&address.instance);
         store.prepare().await?;
         Ok(store)
     }
@@ -113,11 +119,15 @@ impl DatabaseStore {
     /// # Errors
     /// As [`open`](Self::open).
     pub async fn open_existing(address: &Address) -> Result<Option<Self>, StoreError> {
-        let store = Self::of(Target::at(address).map_err(refused)?, Duration::from_millis(address.timeout_ms));
+        let store = Self::of(Target::at(address).map_err(refused)?, Duration::from_millis(address.timeout_ms))
+            .as_instance(&address.instance);
         let found = store
             .within(async {
                 let mut session = store.connect().await?;
                 let found = schema::find(&mut session, store.dialect).await.map_err(|fault| fault.at(&store.target))?;
+                if found {
+                    store.prepare_history(&mut session, false).await?;
+                }
                 store.idle().push(session);
                 Ok(found)
             })
@@ -139,7 +149,22 @@ impl DatabaseStore {
             idle: Mutex::default(),
             permits: Semaphore::new(CONNECTIONS_MAX),
             seen: Mutex::default(),
+            instance: String::new(),
+            history_lack: OnceLock::new(),
         }
+    }
+
+    /// Under this name in the history of ranges.
+    #[must_use]
+    pub fn as_instance(mut self, instance: impl Into<String>) -> Self {
+        self.instance = instance.into();
+        self
+    }
+
+    /// Why no history of ranges is kept, for the operator: the database is older than that history, and this user may not make its
+    /// table. `None` where it is kept.
+    pub fn history_lack(&self) -> Option<&str> {
+        self.history_lack.get().map(String::as_str)
     }
 
     /// Makes the tables if they are not there.
@@ -148,10 +173,25 @@ impl DatabaseStore {
             let mut session = self.connect().await?;
             let prepared = schema::prepare(&mut session, self.dialect, self.wait_ms()).await;
             prepared.map_err(|fault| fault.at(&self.target))?;
+            self.prepare_history(&mut session, true).await?;
             self.idle().push(session);
             Ok(())
         })
         .await
+    }
+
+    async fn prepare_history(&self, session: &mut Session, make: bool) -> Result<(), StoreError> {
+        let lack = history::prepare(session, self.dialect, make).await.map_err(|fault| fault.at(&self.target))?;
+        if let Some(lack) = lack {
+            self.history_lack.get_or_init(|| lack);
+        }
+        Ok(())
+    }
+
+    /// How ranges are written into the history, if it is kept.
+    fn writer(&self) -> Option<history::Writer<'_>> {
+        let writer = history::Writer { instance: &self.instance, dialect: self.dialect };
+        self.history_lack.get().is_none().then_some(writer)
     }
 
     /// Which family of servers it is on: [`Dialect::ddl`] and [`Dialect::grants`] are the statements for an administrator.

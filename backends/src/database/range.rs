@@ -3,12 +3,15 @@
 use std::num::NonZeroU32;
 
 use async_trait::async_trait;
-use mintage_core::{IdRange, IdempotencyKey, RangeStore, Sequence, SequenceRow, StoreError, protocol};
+use mintage_core::{
+    IdRange, IdempotencyKey, RangeHistory, RangeStore, Sequence, SequenceRow, StoreError, protocol,
+};
 
 use super::{
     DatabaseStore, Work,
     error::Fault,
     fits,
+    history::{self, Writer},
     read::{self, Row},
     session::Value,
 };
@@ -35,7 +38,7 @@ impl RangeStore for DatabaseStore {
         key: Option<&IdempotencyKey>,
     ) -> Result<IdRange, StoreError> {
         self.transaction(|mut work| async move {
-            let range = allocate(&mut work, sequence, len, key).await;
+            let range = allocate(&mut work, sequence, len, key, self.writer()).await;
             (work, range)
         })
         .await
@@ -44,7 +47,7 @@ impl RangeStore for DatabaseStore {
     async fn give_back(&self, tail: IdRange) -> Result<bool, StoreError> {
         let tail = &tail;
         self.transaction(|mut work| async move {
-            let taken = give_back(&mut work, tail).await;
+            let taken = give_back(&mut work, tail, self.writer()).await;
             (work, taken)
         })
         .await
@@ -72,6 +75,17 @@ impl RangeStore for DatabaseStore {
             (work, rows)
         })
         .await
+    }
+
+    async fn range_history(&self, sequence: &str, number: u64) -> Result<RangeHistory, StoreError> {
+        if self.writer().is_none() {
+            return Ok(history::lacking());
+        }
+        let grants = self.transaction(|mut work| async move {
+            let grants = history::of(&mut work, sequence, number).await;
+            (work, grants)
+        });
+        grants.await.map(RangeHistory::of)
     }
 }
 
@@ -115,6 +129,7 @@ async fn allocate(
     sequence: &Sequence,
     len: NonZeroU32,
     key: Option<&IdempotencyKey>,
+    writer: Option<Writer<'_>>,
 ) -> Result<IdRange, Fault> {
     let before = existing(work, sequence).await?;
     let moment = work.moment().await?;
@@ -132,11 +147,14 @@ async fn allocate(
         if let Some(key) = key {
             remember(work, key, &range, len, moment.now_ms).await?;
         }
+        if let Some(writer) = writer {
+            history::keep(work, &range, writer, moment.now_ms).await?;
+        }
     }
     Ok(range)
 }
 
-async fn give_back(work: &mut Work, tail: &IdRange) -> Result<bool, Fault> {
+async fn give_back(work: &mut Work, tail: &IdRange, writer: Option<Writer<'_>>) -> Result<bool, Fault> {
     let Some(before) = locked(work, &tail.sequence).await? else { return Ok(false) };
     let Ok(version) = i64::try_from(tail.version) else { return Ok(false) };
     let moment = work.moment().await?;
@@ -160,6 +178,9 @@ async fn give_back(work: &mut Work, tail: &IdRange) -> Result<bool, Fault> {
         return Ok(false);
     }
     replace(work, &before.row, &after, &moment.incarnation).await?;
+    if writer.is_some() {
+        history::shorten(work, tail).await?;
+    }
     Ok(true)
 }
 

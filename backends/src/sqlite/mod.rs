@@ -12,6 +12,7 @@ pub(crate) mod column;
 mod error;
 mod format;
 mod gapless;
+mod history;
 mod lease;
 mod range;
 mod read;
@@ -68,6 +69,10 @@ pub struct SqliteStore {
     idle: Mutex<Option<SqliteConnection>>,
     clock: Arc<dyn Clock>,
     timeout: Duration,
+    /// What this process is called in the history of ranges.
+    instance: String,
+    /// Whether the database has the table of that history: always, once a store was opened to mint.
+    keeps_history: bool,
 }
 
 impl SqliteStore {
@@ -100,13 +105,23 @@ impl SqliteStore {
         // An application's own database stays in the mode it is in.
         let finding = async {
             let mut conn = options(&path).connect().await.map_err(|error| Fault::from(error).at(&path))?;
-            schema::find(&mut conn, &path).await.map_err(|fault| fault.at(&path))
+            let found = schema::find(&mut conn, &path).await.map_err(|fault| fault.at(&path))?;
+            Ok((found, history::is_there(&mut conn).await.map_err(|fault| fault.at(&path))?))
         };
-        if !within(timeout, &path, finding).await? {
+        let (found, keeps_history) = within(timeout, &path, finding).await?;
+        if !found {
             return Ok(None);
         }
         let options = options(&path).journal_mode(SqliteJournalMode::Wal);
-        Ok(Some(Self { path, options, identity, idle: Mutex::default(), clock, timeout }))
+        let (idle, instance) = (Mutex::default(), String::new());
+        Ok(Some(Self { path, options, identity, idle, clock, timeout, instance, keeps_history }))
+    }
+
+    /// Under this name in the history of ranges.
+    #[must_use]
+    pub fn as_instance(mut self, instance: impl Into<String>) -> Self {
+        self.instance = instance.into();
+        self
     }
 
     async fn open_with(
@@ -126,7 +141,8 @@ impl SqliteStore {
             Ok((conn, identity))
         };
         let (conn, identity) = within(timeout, &path, opening).await?;
-        Ok(Self { path, options, identity, idle: Mutex::new(Some(conn)), clock, timeout })
+        let (idle, instance) = (Mutex::new(Some(conn)), String::new());
+        Ok(Self { path, options, identity, idle, clock, timeout, instance, keeps_history: true })
     }
 
     /// Runs a whole call, cut off at the timeout: then the outcome is unknown, and the connection is closed.
@@ -211,13 +227,15 @@ impl BackendFactory for SqliteFactory {
     async fn open(&self, address: &Address) -> Result<Backend, StoreError> {
         let path = address.folder.join(Self::path(&address.url).map_err(refused)?);
         let timeout = Duration::from_millis(address.timeout_ms);
-        Ok(backend(SqliteStore::open(path, address.clock.clone(), timeout).await?))
+        let store = SqliteStore::open(path, address.clock.clone(), timeout).await?;
+        Ok(backend(store.as_instance(&address.instance)))
     }
 
     async fn open_existing(&self, address: &Address) -> Result<Option<Backend>, StoreError> {
         let path = address.folder.join(Self::path(&address.url).map_err(refused)?);
         let timeout = Duration::from_millis(address.timeout_ms);
-        Ok(SqliteStore::open_existing(path, address.clock.clone(), timeout).await?.map(backend))
+        let store = SqliteStore::open_existing(path, address.clock.clone(), timeout).await?;
+        Ok(store.map(|store| backend(store.as_instance(&address.instance))))
     }
 
     fn ddl(&self) -> Option<String> {

@@ -3,10 +3,12 @@
 use std::num::NonZeroU32;
 
 use async_trait::async_trait;
-use mintage_core::{IdRange, IdempotencyKey, RangeStore, Sequence, SequenceRow, StoreError, protocol};
+use mintage_core::{
+    IdRange, IdempotencyKey, RangeHistory, RangeStore, Sequence, SequenceRow, StoreError, protocol,
+};
 use sqlx::sqlite::{SqliteConnection, SqliteRow};
 
-use super::{READ, SqliteStore, WRITE, error::Fault, read};
+use super::{READ, SqliteStore, WRITE, error::Fault, history, read};
 use crate::{
     rules::{self, ANSWERS_KEPT_MS, Answer, corrupt},
     sound::Sound,
@@ -31,7 +33,7 @@ impl RangeStore for SqliteStore {
     ) -> Result<IdRange, StoreError> {
         self.call(async {
             let mut work = self.begin(WRITE).await?;
-            let range = allocate(&mut work.conn, sequence, len, key, work.now_ms).await;
+            let range = allocate(&mut work.conn, sequence, len, key, self.writer(), work.now_ms).await;
             work.end(range).await
         })
         .await
@@ -40,7 +42,7 @@ impl RangeStore for SqliteStore {
     async fn give_back(&self, tail: IdRange) -> Result<bool, StoreError> {
         self.call(async {
             let mut work = self.begin(WRITE).await?;
-            let taken = give_back(&mut work.conn, &tail).await;
+            let taken = give_back(&mut work.conn, &tail, self.keeps_history).await;
             work.end(taken).await
         })
         .await
@@ -72,6 +74,22 @@ impl RangeStore for SqliteStore {
         })
         .await
     }
+
+    async fn range_history(&self, sequence: &str, number: u64) -> Result<RangeHistory, StoreError> {
+        self.call(async {
+            let mut work = self.begin(READ).await?;
+            let history = history::of(&mut work.conn, sequence, number).await;
+            work.end(history).await
+        })
+        .await
+    }
+}
+
+impl SqliteStore {
+    /// Under which name ranges are written into the history, if there is one.
+    fn writer(&self) -> Option<&str> {
+        self.keeps_history.then_some(self.instance.as_str())
+    }
 }
 
 pub(super) async fn create(conn: &mut SqliteConnection, sequence: &Sequence) -> Result<(), Fault> {
@@ -90,6 +108,7 @@ async fn allocate(
     sequence: &Sequence,
     len: NonZeroU32,
     key: Option<&IdempotencyKey>,
+    writer: Option<&str>,
     now_ms: u64,
 ) -> Result<IdRange, Fault> {
     let before = existing(conn, sequence).await?;
@@ -104,11 +123,14 @@ async fn allocate(
         if let Some(key) = key {
             remember(conn, key, &range, len, now_ms).await?;
         }
+        if let Some(instance) = writer {
+            history::keep(conn, &range, instance, now_ms).await?;
+        }
     }
     Ok(range)
 }
 
-async fn give_back(conn: &mut SqliteConnection, tail: &IdRange) -> Result<bool, Fault> {
+async fn give_back(conn: &mut SqliteConnection, tail: &IdRange, keeps_history: bool) -> Result<bool, Fault> {
     let Some(before) = sequence_row(conn, &tail.sequence).await? else { return Ok(false) };
     let Ok(version) = i64::try_from(tail.version) else { return Ok(false) };
     let asked_by_key: i64 =
@@ -126,6 +148,9 @@ async fn give_back(conn: &mut SqliteConnection, tail: &IdRange) -> Result<bool, 
         return Ok(false);
     }
     replace(conn, &before, &after).await?;
+    if keeps_history {
+        history::shorten(conn, tail).await?;
+    }
     Ok(true)
 }
 

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use sqlx::sqlite::SqliteConnection;
 
-use super::{error::Fault, read};
+use super::{error::Fault, history, read};
 use crate::rules::{corrupt, refused};
 
 /// What this code makes and understands. A database of a higher version is left alone, one of a lower version is brought up
@@ -127,6 +127,7 @@ pub(super) async fn prepare(conn: &mut SqliteConnection, path: &Path) -> Result<
         sqlx::raw_sql(*step).execute(&mut *conn).await?;
         sqlx::query("UPDATE mintage_schema SET version = ?").bind(version).execute(&mut *conn).await?;
     }
+    sqlx::raw_sql(history::TABLE).execute(&mut *conn).await?;
     Ok(())
 }
 
@@ -143,7 +144,7 @@ pub(super) async fn find(conn: &mut SqliteConnection, path: &Path) -> Result<boo
 pub(super) fn ddl() -> String {
     let steps: String =
         STEPS.iter().map(|(version, step)| format!("{step}UPDATE mintage_schema SET version = {version};\n")).collect();
-    format!("{}{steps}", TABLES.trim_start())
+    format!("{}{steps}{}", TABLES.trim_start(), history::TABLE)
 }
 
 async fn is_made(conn: &mut SqliteConnection) -> Result<bool, Fault> {
