@@ -109,6 +109,22 @@ impl Operator<'_> {
         Ok(grants)
     }
 
+    /// Why the history of a pool may lack grants of the last 400 days: its store has dropped some to make room.
+    ///
+    /// # Errors
+    /// As [`workers`](Self::workers).
+    pub async fn history_lack(&self, pool: &str) -> Result<Option<String>, BuildError> {
+        let pool = self.pool(pool)?;
+        let Some(leases) = self.leases(&pool.store).await? else { return Ok(None) };
+        for whole in self.regions_of(pool) {
+            let lack = leases.history_lack(&whole).await.map_err(|source| store_error(&pool.store, source))?;
+            if lack.is_some() {
+                return Ok(lack);
+            }
+        }
+        Ok(None)
+    }
+
     /// Bars a worker id: its holder's next renewal fails, and nobody gets it again until it is released.
     ///
     /// # Errors

@@ -14,12 +14,12 @@ use mintage_core::{
     protocol::{self, HISTORY_KEPT_MS, PoolRow, WorkerRow},
 };
 
+#[cfg(feature = "file")]
+use crate::sound::Sound;
 use crate::{
     ranges::RangeRow,
     rules::{self, ANSWERS_KEPT_MS, Answer, refused},
 };
-#[cfg(feature = "file")]
-use crate::sound::Sound;
 
 /// How many grants a pool's history holds: the ledger is copied whole at every write of a file, and this keeps it near 1 MB.
 /// Beyond it the grant that ended first is forgotten.

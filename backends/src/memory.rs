@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use mintage_core::{
     Clock, Format, Grant, Holder, IdRange, IdempotencyKey, Lease, LeaseRow, LeaseTerms, Sequence, SequenceRow,
     StoreError, TokenRow, WorkerChoice, WorkerPool,
-    plugin::{Address, Backend, BackendFactory},
+    plugin::{Address, Backend, BackendFactory, RangesKept},
 };
 
 use crate::{
@@ -73,8 +73,8 @@ impl BackendFactory for MemoryFactory {
         true
     }
 
-    fn keeps_ranges_for_good(&self, _: &str) -> bool {
-        false
+    fn ranges_kept(&self, _: &str) -> RangesKept {
+        RangesKept::WhileOpen
     }
 
     /// Nobody finds what another has in memory.

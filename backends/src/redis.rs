@@ -15,7 +15,7 @@ use std::{fmt, time::Duration};
 use async_trait::async_trait;
 use mintage_core::{
     StoreError,
-    plugin::{Address, Backend, BackendFactory},
+    plugin::{Address, Backend, BackendFactory, RangesKept},
 };
 #[cfg(feature = "tls")]
 use redis::TlsCertificates;
@@ -88,8 +88,8 @@ impl BackendFactory for RedisFactory {
         Settings::read(url).map(drop)
     }
 
-    fn keeps_ranges_for_good(&self, url: &str) -> bool {
-        Settings::read(url).is_ok_and(|settings| !settings.weak)
+    fn ranges_kept(&self, url: &str) -> RangesKept {
+        if Settings::read(url).is_ok_and(|settings| settings.weak) { RangesKept::NotAtAll } else { RangesKept::ForGood }
     }
 
     async fn open(&self, address: &Address) -> Result<Backend, StoreError> {

@@ -247,11 +247,10 @@ pub trait BackendFactory: fmt::Debug + Send + Sync + 'static {
         false
     }
 
-    /// Whether the store at `url` still knows, after its process or machine has ended, which ranges it has cut. Where it may not,
-    /// numbers could come twice, and the config has to say that this is meant.
-    fn keeps_ranges_for_good(&self, url: &str) -> bool {
+    /// How long the store at `url` remembers which ranges it has cut: an entity that counts needs one that always does.
+    fn ranges_kept(&self, url: &str) -> RangesKept {
         let _ = url;
-        true
+        RangesKept::ForGood
     }
 
     /// Whether there is something where [`open`](Self::open) would look, as far as that can be seen without asking anybody.
@@ -309,6 +308,19 @@ pub trait BackendFactory: fmt::Debug + Send + Sync + 'static {
     /// # Errors
     /// `Unavailable` when it cannot be reached, `Corrupt` or `Refused` when it must not be used.
     async fn open(&self, address: &Address) -> Result<Backend, StoreError>;
+}
+
+/// How long a store remembers which ranges it has cut.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum RangesKept {
+    /// Through a crash of its process or machine.
+    #[default]
+    ForGood,
+    /// While it is open: afterwards its numbers begin again. Only for whoever says in the config that this is meant.
+    WhileOpen,
+    /// It keeps none.
+    NotAtAll,
 }
 
 /// Where a store is, and what to open it with.
@@ -412,8 +424,6 @@ pub struct Backend {
     pub tokens: Option<Arc<dyn TokenStore>>,
     /// Gapless numbers, if it keeps them.
     pub gapless: Option<Arc<dyn GaplessStore>>,
-    /// What its operator should know: what works less well than it could, and what to do.
-    pub notices: Vec<String>,
 }
 
 impl Backend {
@@ -442,13 +452,6 @@ impl Backend {
     #[must_use]
     pub fn with_gapless(mut self, gapless: Arc<dyn GaplessStore>) -> Self {
         self.gapless = Some(gapless);
-        self
-    }
-
-    /// With something that its operator should know.
-    #[must_use]
-    pub fn with_notices(mut self, notices: impl IntoIterator<Item = String>) -> Self {
-        self.notices.extend(notices);
         self
     }
 

@@ -72,6 +72,11 @@ pub trait RangeStore: fmt::Debug + Send + Sync + 'static {
         let _ = (sequence, number);
         Ok(RangeHistory::lacking("this kind of store keeps no history of ranges"))
     }
+
+    /// Why the store keeps no history of ranges although its kind does, and what to do; told to the operator at each start.
+    fn history_trouble(&self) -> Option<String> {
+        None
+    }
 }
 
 /// A named counter, and what the caller knows of it.

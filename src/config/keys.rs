@@ -42,6 +42,7 @@ pub(super) const ENTITY: &[Key] = &[
         KeyKind::Text,
         "The store that keeps its format and its ranges; may be left out where there is only one.",
     ),
+    key("durability", KeyKind::Choice(DURABILITY), DURABILITY_ABOUT),
     key(
         "public",
         KeyKind::Table(PUBLIC),
@@ -52,6 +53,10 @@ pub(super) const ENTITY: &[Key] = &[
 /// The scheme of entities that have secret tokens instead of ids. It is no factory's: a secret has no bits, no order and no
 /// public form.
 pub(super) const BEARER: &str = "bearer";
+
+/// `durability` of whatever counts in a store.
+pub(super) const DURABILITY: &[&str] = &["weak"];
+const DURABILITY_ABOUT: &str = "Says that its numbers may begin again when its process ends: for tests, with a store that forgets, such as memory:.";
 
 /// One line for lists and editors, as factories have.
 pub(super) const BEARER_ABOUT: &str = "Secret tokens, such as API keys; only their hashes are kept.";
@@ -103,6 +108,7 @@ pub(super) const SERIES: &[Key] = &[
         "When numbers begin again; by default as often as the date in the format changes.",
     ),
     key("store", KeyKind::Text, "The store that counts; may be left out where there is only one."),
+    key("durability", KeyKind::Choice(DURABILITY), DURABILITY_ABOUT),
     key("start", KeyKind::Integer(0, i64::MAX), "The first number of each period. Default 1."),
     key(
         "range",
@@ -122,7 +128,11 @@ pub(super) const POOL: &[Key] = &[
     key("store", KeyKind::Text, "The store that grants the leases; may be left out where there is only one."),
     key("region", KeyKind::Text, "The region this process runs in: a name from [regions]."),
     key("lease", KeyKind::Table(LEASE), "The times of a lease: renew < stop < ttl ≤ window."),
-    key("instance", KeyKind::Text, "What this process is called in the list of leases; MINTAGE_INSTANCE overrides it."),
+    key(
+        "instance",
+        KeyKind::Text,
+        "What this process is called in the lists of leases and ranges; MINTAGE_INSTANCE overrides it.",
+    ),
     key(
         "count",
         KeyKind::Integer(1, LANES_MAX),

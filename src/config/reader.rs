@@ -9,7 +9,7 @@ use mintage_core::plugin::{Catalog, Place, Problem, SchemeFactory, Setting, Sett
 
 use super::{
     Checked, Config, ConfigErrors, EntityConfig, Environment, KeyConfig, Problems, StoreConfig,
-    keys::{BEARER, ENTITY_NAME, Grammar, NAME, REALM},
+    keys::{BEARER, DURABILITY, ENTITY_NAME, Grammar, NAME, REALM},
     offer::Offer,
     shape::Shape,
     tree::join,
@@ -91,6 +91,7 @@ impl<'c> Reader<'c> {
         let tokens = self.tokens(&known, &entities);
         let stores: Vec<StoreConfig> = stores.iter().filter_map(|block| self.store(block)).collect();
         self.gapless_fits(&entities, &series, &stores);
+        self.durability_fits(&entities, &series, &stores);
         let regions = self.regions();
         let pools = self.pools(&known, &entities, &regions, &stores);
         self.share_places(&entities, &stores);
@@ -152,8 +153,13 @@ impl<'c> Reader<'c> {
             settings
                 .refuse("", format!("the scheme {} cannot use these settings and does not say why", factory.name()));
         }
+        settings.choice("durability", DURABILITY);
         let plan = plan?;
         let needs = plan.needs();
+        if needs.sequence.is_none() && settings.has("durability") {
+            let message = format!("{} ids are not counted in a store: take this line out", factory.name());
+            settings.refuse("durability", message);
+        }
         let store = if needs.shares.is_empty() { store } else { self.shares(block, &needs.shares, known) };
         let public = self.public(block, plan.as_ref(), known);
         Some(EntityConfig {

@@ -72,6 +72,10 @@ impl LeaseStore for Later {
     async fn history(&self, pool: &WorkerPool, at_ms: u64) -> Result<Vec<Grant>, StoreError> {
         self.leased().await?.history(pool, at_ms).await
     }
+
+    async fn history_lack(&self, pool: &WorkerPool) -> Result<Option<String>, StoreError> {
+        self.leased().await?.history_lack(pool).await
+    }
 }
 
 #[async_trait]

@@ -197,4 +197,8 @@ impl RangeStore for Late {
     async fn sequences(&self) -> Result<Vec<SequenceRow>, StoreError> {
         self.ranges().await?.sequences().await
     }
+
+    async fn range_history(&self, sequence: &str, number: u64) -> Result<RangeHistory, StoreError> {
+        self.ranges().await?.range_history(sequence, number).await
+    }
 }

@@ -72,11 +72,9 @@ async fn turn_page<C: Cells>(work: &mut Work<'_, C>, sequence: &str, full: Range
     let mut kept: RangePages = work.record(&list)?.unwrap_or_default();
     let number = kept.pages.last().map_or(0, |page| page.number.wrapping_add(1));
     let starts = full.rows.iter().map(|row| row.start);
-    let (Some(start), Some(end), Some(at_ms)) = (
-        starts.min(),
-        full.rows.iter().map(|row| row.end).max(),
-        full.rows.iter().map(|row| row.at_ms).max(),
-    ) else {
+    let (Some(start), Some(end), Some(at_ms)) =
+        (starts.min(), full.rows.iter().map(|row| row.end).max(), full.rows.iter().map(|row| row.at_ms).max())
+    else {
         return Ok(());
     };
     let old = |page: &RangePage| page.at_ms.saturating_add(HISTORY_KEPT_MS) < work.now_ms;

@@ -274,9 +274,8 @@ async fn history<C: Cells>(work: &mut Work<'_, C>, pool: &WorkerPool, at_ms: u64
 async fn history_lack<C: Cells>(work: &mut Work<'_, C>, pool: &WorkerPool) -> Result<Option<String>, StoreError> {
     let Some(region) = region_of(work, &pool.name, &pool.region)? else { return Ok(None) };
     let chunks = chunks(work, &pool.name, &pool.region, &region).await?;
-    let is_full = |chunk: &Chunk| {
-        chunk.pages.len() + 1 >= PAGES_MAX && chunk.pages.first().is_some_and(|page| page.number > 0)
-    };
+    let is_full =
+        |chunk: &Chunk| chunk.pages.len() + 1 >= PAGES_MAX && chunk.pages.first().is_some_and(|page| page.number > 0);
     Ok(chunks.values().any(is_full).then(|| {
         format!(
             "this kind of store keeps the last {} grants of {CHUNK_LEN} worker ids; older ones were dropped: the SQL stores keep \

@@ -143,9 +143,8 @@ impl BackendFactory for MySqlFactory {
 }
 
 fn backend(store: DatabaseStore) -> Backend {
-    let lack = store.history_lack().map(str::to_owned);
     let store = Arc::new(store);
-    Backend::shared(&store).with_tokens(store.clone()).with_gapless(store).with_notices(lack)
+    Backend::shared(&store).with_tokens(store.clone()).with_gapless(store)
 }
 
 /// Also makes the table that a database of before lacks, where this user may.

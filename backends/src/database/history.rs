@@ -3,7 +3,7 @@
 //! Its table has no part in the version of the schema. A database that was made before there was one goes on without: minting
 //! never depends on history, but what the operator cannot look up later, he is told at the start.
 
-use mintage_core::{IdRange, RangeGrant, RangeHistory, protocol::HISTORY_KEPT_MS};
+use mintage_core::{IdRange, RangeGrant, protocol::HISTORY_KEPT_MS};
 
 use super::{
     Work,
@@ -29,21 +29,24 @@ pub(super) struct Writer<'a> {
     pub(super) dialect: Dialect,
 }
 
-/// Makes the table where it is missing, if `make` says so, and says why no history is kept, if none can be.
+/// Makes the table where it is missing and says why no history is kept, if none can be. A reader, who does not `make`, is only told
+/// whether there is one.
 pub(super) async fn prepare(session: &mut Session, dialect: Dialect, make: bool) -> Result<Option<String>, Fault> {
-    if !schema::is_there(session, dialect, "mintage_range").await? {
-        let made = if make { schema::make_range(session, dialect).await } else { Ok(()) };
-        match made {
-            Ok(()) if make => {}
-            Ok(()) => return Ok(Some(lack())),
-            Err(fault) if fault.is_forbidden() || fault.is_read_only() => return Ok(Some(lack())),
+    let is_there = schema::is_there(session, dialect, "mintage_range").await?;
+    if !make {
+        return Ok((!is_there).then(trouble));
+    }
+    if !is_there {
+        match schema::make_range(session, dialect).await {
+            Ok(()) => {}
+            Err(fault) if fault.is_forbidden() || fault.is_read_only() => return Ok(Some(trouble())),
             Err(fault) => return Err(fault),
         }
     }
     for probe in PROBES {
         match session.run(probe, &[]).await {
             Ok(_) => {}
-            Err(fault) if fault.is_forbidden() => return Ok(Some(lack())),
+            Err(fault) if fault.is_forbidden() => return Ok(Some(trouble())),
             // A standby takes no write at all; once it is promoted, it takes this one.
             Err(fault) if fault.is_read_only() => return Ok(None),
             Err(fault) => return Err(fault),
@@ -52,7 +55,7 @@ pub(super) async fn prepare(session: &mut Session, dialect: Dialect, make: bool)
     Ok(None)
 }
 
-fn lack() -> String {
+fn trouble() -> String {
     "no history of ranges is kept, so nobody can tell later which process had a number: the table mintage_range is missing, or this \
      user may not use it. Have somebody run what `mintage store ddl` prints about mintage_range, then start again"
         .to_owned()
@@ -120,11 +123,6 @@ pub(super) async fn of(work: &mut Work, sequence: &str, number: u64) -> Result<V
     grants.retain(|grant| grant.end > number);
     grants.sort_by_key(|grant| grant.at_ms);
     Ok(grants)
-}
-
-/// What a call that found no table, or may not read it, is told instead of an error.
-pub(super) fn lacking() -> RangeHistory {
-    RangeHistory::lacking(lack())
 }
 
 fn grant(row: &Row) -> Result<RangeGrant, Fault> {

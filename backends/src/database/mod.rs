@@ -87,7 +87,7 @@ pub struct DatabaseStore {
     /// What this process is called in the history of ranges.
     instance: String,
     /// Why that history is not kept, if it is not.
-    history_lack: OnceLock<String>,
+    history_trouble: OnceLock<String>,
 }
 
 impl DatabaseStore {
@@ -150,7 +150,7 @@ impl DatabaseStore {
             permits: Semaphore::new(CONNECTIONS_MAX),
             seen: Mutex::default(),
             instance: String::new(),
-            history_lack: OnceLock::new(),
+            history_trouble: OnceLock::new(),
         }
     }
 
@@ -159,12 +159,6 @@ impl DatabaseStore {
     pub fn as_instance(mut self, instance: impl Into<String>) -> Self {
         self.instance = instance.into();
         self
-    }
-
-    /// Why no history of ranges is kept, for the operator: the database is older than that history, and this user may not make its
-    /// table. `None` where it is kept.
-    pub fn history_lack(&self) -> Option<&str> {
-        self.history_lack.get().map(String::as_str)
     }
 
     /// Makes the tables if they are not there.
@@ -181,9 +175,9 @@ impl DatabaseStore {
     }
 
     async fn prepare_history(&self, session: &mut Session, make: bool) -> Result<(), StoreError> {
-        let lack = history::prepare(session, self.dialect, make).await.map_err(|fault| fault.at(&self.target))?;
-        if let Some(lack) = lack {
-            self.history_lack.get_or_init(|| lack);
+        let trouble = history::prepare(session, self.dialect, make).await.map_err(|fault| fault.at(&self.target))?;
+        if let Some(trouble) = trouble {
+            self.history_trouble.get_or_init(|| trouble);
         }
         Ok(())
     }
@@ -191,7 +185,7 @@ impl DatabaseStore {
     /// How ranges are written into the history, if it is kept.
     fn writer(&self) -> Option<history::Writer<'_>> {
         let writer = history::Writer { instance: &self.instance, dialect: self.dialect };
-        self.history_lack.get().is_none().then_some(writer)
+        self.history_trouble.get().is_none().then_some(writer)
     }
 
     /// Which family of servers it is on: [`Dialect::ddl`] and [`Dialect::grants`] are the statements for an administrator.

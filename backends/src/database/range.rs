@@ -3,9 +3,7 @@
 use std::num::NonZeroU32;
 
 use async_trait::async_trait;
-use mintage_core::{
-    IdRange, IdempotencyKey, RangeHistory, RangeStore, Sequence, SequenceRow, StoreError, protocol,
-};
+use mintage_core::{IdRange, IdempotencyKey, RangeHistory, RangeStore, Sequence, SequenceRow, StoreError, protocol};
 
 use super::{
     DatabaseStore, Work,
@@ -78,14 +76,18 @@ impl RangeStore for DatabaseStore {
     }
 
     async fn range_history(&self, sequence: &str, number: u64) -> Result<RangeHistory, StoreError> {
-        if self.writer().is_none() {
-            return Ok(history::lacking());
+        if let Some(trouble) = self.history_trouble() {
+            return Ok(RangeHistory::lacking(trouble));
         }
         let grants = self.transaction(|mut work| async move {
             let grants = history::of(&mut work, sequence, number).await;
             (work, grants)
         });
         grants.await.map(RangeHistory::of)
+    }
+
+    fn history_trouble(&self) -> Option<String> {
+        self.history_trouble.get().cloned()
     }
 }
 

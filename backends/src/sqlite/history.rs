@@ -41,15 +41,17 @@ pub(super) async fn keep(
     instance: &str,
     now_ms: u64,
 ) -> Result<(), Fault> {
-    sqlx::query("INSERT INTO mintage_range (sequence, first, last, version, instance, at_ms) VALUES (?, ?, ?, ?, ?, ?)")
-        .bind(&range.sequence)
-        .bind(read::signed(range.start, "a number")?)
-        .bind(read::signed_before(range.end, "a number")?)
-        .bind(read::signed(range.version, "a version")?)
-        .bind(instance)
-        .bind(read::signed(now_ms, "a time")?)
-        .execute(&mut *conn)
-        .await?;
+    sqlx::query(
+        "INSERT INTO mintage_range (sequence, first, last, version, instance, at_ms) VALUES (?, ?, ?, ?, ?, ?)",
+    )
+    .bind(&range.sequence)
+    .bind(read::signed(range.start, "a number")?)
+    .bind(read::signed_before(range.end, "a number")?)
+    .bind(read::signed(range.version, "a version")?)
+    .bind(instance)
+    .bind(read::signed(now_ms, "a time")?)
+    .execute(&mut *conn)
+    .await?;
     sqlx::query(
         "DELETE FROM mintage_range WHERE (sequence, first, version) IN (
              SELECT sequence, first, version FROM mintage_range WHERE sequence = ? AND at_ms < ? LIMIT ?)",
@@ -79,7 +81,8 @@ pub(super) async fn shorten(conn: &mut SqliteConnection, tail: &IdRange) -> Resu
 /// Who got the number.
 pub(super) async fn of(conn: &mut SqliteConnection, sequence: &str, number: u64) -> Result<RangeHistory, Fault> {
     if !is_there(conn).await? {
-        let why = "the database was made by a Mintage that kept no history of ranges, and no newer one has opened it to mint";
+        let why =
+            "the database was made by a Mintage that kept no history of ranges, and no newer one has opened it to mint";
         return Ok(RangeHistory::lacking(why));
     }
     // Larger than any column can say: nobody.

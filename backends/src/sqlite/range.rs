@@ -3,9 +3,7 @@
 use std::num::NonZeroU32;
 
 use async_trait::async_trait;
-use mintage_core::{
-    IdRange, IdempotencyKey, RangeHistory, RangeStore, Sequence, SequenceRow, StoreError, protocol,
-};
+use mintage_core::{IdRange, IdempotencyKey, RangeHistory, RangeStore, Sequence, SequenceRow, StoreError, protocol};
 use sqlx::sqlite::{SqliteConnection, SqliteRow};
 
 use super::{READ, SqliteStore, WRITE, error::Fault, history, read};

@@ -3,7 +3,9 @@
 use std::{fs, path::Path, sync::Arc, time::Duration};
 
 use mintage_backends::FileStore;
-use mintage_core::{ManualClock, RangeStore, Sequence, StoreError, StoreErrorKind, TokenRow, TokenStore};
+use mintage_core::{
+    ManualClock, RangeGrant, RangeHistory, RangeStore, Sequence, StoreError, StoreErrorKind, TokenRow, TokenStore,
+};
 
 use crate::{NOW_MS, count, holder, pool, terms};
 
@@ -60,7 +62,7 @@ async fn torn_and_foreign_files_are_corrupt_and_left_alone() {
         swap("\"epoch\":1", "\"epoch\":18446744073709551615"),
         swap("\"inc\":1", "\"inc\":18446744073709551615"),
         swap("\"guard_ms\":1000", "\"guard_ms\":18446744073709551615"),
-        swap("\"schema_version\":2", "\"schema_version\":0"),
+        swap("\"schema_version\":3", "\"schema_version\":0"),
         swap("a7a7", "A7a7"),
         swap("a7a7", "a7"),
         swap("orders:read", "Orders"),
@@ -97,11 +99,11 @@ async fn a_newer_version_is_refused_and_left_alone() {
     let (folder, good) = used().await;
     let path = folder.path().join("state.json");
     // A newer version may have any shape.
-    let newer = br#"{"kind":"mintage store","schema_version":3,"shelves":[]}"#;
+    let newer = br#"{"kind":"mintage store","schema_version":4,"shelves":[]}"#;
     fs::write(&path, newer).unwrap();
     let error = open(folder.path()).await.unwrap_err();
     assert_eq!(error.kind(), StoreErrorKind::Refused, "{error}");
-    assert!(error.to_string().contains("newer Mintage (schema 3"), "{error}");
+    assert!(error.to_string().contains("newer Mintage (schema 4"), "{error}");
     assert_eq!(fs::read(&path).unwrap(), newer);
     fs::write(&path, good).unwrap();
     open(folder.path()).await.unwrap();
@@ -114,14 +116,32 @@ async fn a_state_of_version_1_is_brought_up_to_date() {
     let path = folder.path().join("state.json");
     let text = String::from_utf8(good).unwrap();
     let (before, _) = text.split_once(",\"tokens\":").unwrap();
-    let old = format!("{}}}}}", before.replace("\"schema_version\":2", "\"schema_version\":1"));
+    let old = format!("{}}}}}", before.replace("\"schema_version\":3", "\"schema_version\":1"));
     fs::write(&path, old).unwrap();
     let store = open(folder.path()).await.unwrap();
     assert_eq!(store.list("api_keys").await.unwrap(), []);
     assert_eq!(store.allocate(&Sequence::new("orders", 1), count(1), None).await.unwrap().start, 11);
     store.insert(&TokenRow::new("api_keys", "7km1dzhm", [0xa7; 32], NOW_MS)).await.unwrap();
-    assert!(fs::read_to_string(&path).unwrap().contains("\"schema_version\":2"));
+    assert!(fs::read_to_string(&path).unwrap().contains("\"schema_version\":3"));
     assert_eq!(open(folder.path()).await.unwrap().list("api_keys").await.unwrap().len(), 1);
+}
+
+/// A state of the second version has no history of ranges: it begins with the next range.
+#[tokio::test]
+async fn a_state_of_version_2_is_brought_up_to_date() {
+    let (folder, good) = used().await;
+    let path = folder.path().join("state.json");
+    let text = String::from_utf8(good).unwrap();
+    let (before, _) = text.split_once(",\"ranges\":").unwrap();
+    let old = format!("{}}}}}", before.replace("\"schema_version\":3", "\"schema_version\":2"));
+    fs::write(&path, old).unwrap();
+    let store = open(folder.path()).await.unwrap().as_instance("billing-3");
+    assert_eq!(store.list("api_keys").await.unwrap().len(), 1);
+    let range = store.allocate(&Sequence::new("orders", 1), count(1), None).await.unwrap();
+    assert_eq!(store.range_history("orders", range.start - 1).await.unwrap(), RangeHistory::default());
+    let history = store.range_history("orders", range.start).await.unwrap();
+    assert_eq!(history.grants, [RangeGrant::new(range.start, range.end, "billing-3", NOW_MS)]);
+    assert!(fs::read_to_string(&path).unwrap().contains("\"schema_version\":3"));
 }
 
 #[tokio::test]

@@ -5,6 +5,7 @@
 mod contract;
 mod disk;
 mod file;
+mod history;
 mod planted;
 mod processes;
 mod sqlite;

@@ -4,7 +4,8 @@ use std::num::NonZeroU32;
 
 use super::{Trial, join_all, must, must_not};
 use crate::{
-    IdRange, IdempotencyKey, RANGE_END, RangeHistory, RangeStore, Sequence, SequenceRow, StoreErrorKind, protocol::raises,
+    IdRange, IdempotencyKey, RANGE_END, RangeHistory, RangeStore, Sequence, SequenceRow, StoreErrorKind,
+    protocol::raises,
 };
 
 /// Every law of ranges.
@@ -350,7 +351,11 @@ pub async fn history_knows_who_got_a_number(store: &dyn RangeStore) {
     must(LAW, store.raise(&sequence, RANGE_END - 3).await);
     let last = cut(10).await;
     assert_eq!((last.start, last.end), (RANGE_END - 3, RANGE_END), "{LAW}: the end of the sequence");
-    assert_eq!((held(1_000).await, held(RANGE_END - 1).await), (vec![], vec![(RANGE_END - 3, RANGE_END)]), "{LAW}: the end");
+    assert_eq!(
+        (held(1_000).await, held(RANGE_END - 1).await),
+        (vec![], vec![(RANGE_END - 3, RANGE_END)]),
+        "{LAW}: the end"
+    );
     assert_eq!((held(RANGE_END).await, held(u64::MAX).await), (vec![], vec![]), "{LAW}: beyond the end");
 }
 
