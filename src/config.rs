@@ -25,6 +25,7 @@ mod environment;
 mod keys;
 mod model;
 mod offer;
+mod outage;
 mod problems;
 mod reader;
 mod schema;
@@ -42,6 +43,11 @@ pub use problems::{ConfigErrors, Problems};
 pub(crate) use reader::stores::holds_password;
 pub use schema::schema;
 pub(crate) use words::duration;
+
+/// Whether a process can be called that.
+pub(crate) fn is_instance_name(name: &str) -> bool {
+    keys::INSTANCE.fits(name)
+}
 
 /// Largest config file, in bytes: 1 MiB. Thousands of entities fit; a log file named by mistake does not.
 const FILE_BYTES_MAX: usize = 1 << 20;

@@ -6,7 +6,7 @@
 
 use std::{collections::BTreeSet, fmt};
 
-use mintage_core::{Anatomy, AnyId, AnyScheme, Grant, ParseError, Role};
+use mintage_core::{Anatomy, AnyId, AnyScheme, Grant, ParseError, RangeGrant, RangeHistory, Role};
 use mintage_schemes::{
     PRESETS, SnowflakeReader, TextForm, ksuid_anatomy, parse_ksuid, parse_ulid, parse_uuid_lenient, ulid_anatomy,
     uuid_anatomy, write_ksuid,
@@ -91,6 +91,8 @@ pub struct Candidate {
     pub reasons: Vec<String>,
     /// Who could have minted it, from the lease history.
     pub minted_by: Vec<Grant>,
+    /// Who got the range of its number, and from which store, from the range history.
+    pub ranges: Vec<(String, RangeGrant)>,
     /// 0 to 100. Only the order means anything.
     pub rank: u8,
 }
@@ -239,6 +241,32 @@ impl Inspection {
         }
     }
 
+    /// Adds what the history of ranges in `store` knows of a number that was handed out.
+    pub(crate) fn name_process(&mut self, index: usize, store: &str, history: RangeHistory) {
+        let Some(candidate) = self.candidates.get_mut(index) else { return };
+        for grant in &history.grants {
+            candidate.reasons.push(range_told(store, grant));
+        }
+        if history.grants.is_empty() {
+            let why = history.lack.unwrap_or_else(|| {
+                "no range in its history holds it: it was passed over by a raise, or its range was cut more than 400 days ago, or by \
+                 a Mintage that kept no history"
+                    .to_owned()
+            });
+            candidate.reasons.push(format!("which process had it is not known: stores.{store}: {why}"));
+        } else {
+            candidate.rank = candidate.rank.saturating_add(9).min(100);
+        }
+        candidate.ranges = history.grants.into_iter().map(|grant| (store.to_owned(), grant)).collect();
+    }
+
+    /// Adds why the stores name no process for a number.
+    pub(crate) fn name_nobody(&mut self, index: usize, why: &str) {
+        if let Some(candidate) = self.candidates.get_mut(index) {
+            candidate.reasons.push(why.to_owned());
+        }
+    }
+
     /// Best first; equals stay in the order in which they were read: entities of the config, then published layouts.
     pub(crate) fn rank(&mut self) {
         self.candidates.sort_by_key(|candidate| std::cmp::Reverse(candidate.rank));
@@ -317,6 +345,7 @@ impl Candidate {
             spellings,
             reasons: Vec::new(),
             minted_by: Vec::new(),
+            ranges: Vec::new(),
             rank: 0,
         }
     }
@@ -345,11 +374,19 @@ impl Candidate {
             .collect();
         let spellings: Map<String, Value> =
             self.spellings.iter().map(|(name, text)| ((*name).to_owned(), json!(text))).collect();
-        let minted_by: Vec<Value> = self
-            .minted_by
-            .iter()
-            .map(|grant| json!({"machine_id": grant.worker, "owner": grant.instance, "epoch": grant.epoch}))
-            .collect();
+        let of_lease =
+            |grant: &Grant| json!({"machine_id": grant.worker, "owner": grant.instance, "epoch": grant.epoch});
+        let of_range = |(store, grant): &(String, RangeGrant)| {
+            json!({
+                "owner": grant.instance,
+                "store": store,
+                "first": grant.start.to_string(),
+                "last": grant.end.saturating_sub(1).to_string(),
+                "at": time::rfc3339(i64::try_from(grant.at_ms).unwrap_or(i64::MAX), 1),
+            })
+        };
+        let minted_by: Vec<Value> =
+            self.minted_by.iter().map(of_lease).chain(self.ranges.iter().map(of_range)).collect();
         let whole = json!({
             "created_at": made.map(|made| time::rfc3339(made.unix_ms, made.unit_ms)),
             "created_at_ms": made.map(|made| made.unix_ms),
@@ -370,6 +407,14 @@ impl Candidate {
             _ => Map::new(),
         }
     }
+}
+
+/// Who got a range, in words.
+fn range_told(store: &str, grant: &RangeGrant) -> String {
+    let (first, last) = (grant.start, grant.end.saturating_sub(1));
+    let at = time::rfc3339(i64::try_from(grant.at_ms).unwrap_or(i64::MAX), 1);
+    let to = if grant.instance.is_empty() { "a process without a name" } else { &grant.instance };
+    format!("stores.{store} gave {first} to {last} to {to} on {at}")
 }
 
 /// What a role is called everywhere.

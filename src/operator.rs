@@ -125,6 +125,22 @@ impl Operator<'_> {
         Ok(grants)
     }
 
+    /// Why the history of a pool may lack grants of the last 400 days: its store has dropped some to make room.
+    ///
+    /// # Errors
+    /// As [`workers`](Self::workers).
+    pub async fn history_lack(&self, pool: &str) -> Result<Option<String>, BuildError> {
+        let pool = self.pool(pool)?;
+        let Some(leases) = self.leases(&pool.store).await? else { return Ok(None) };
+        for whole in self.checked.regions_of(pool) {
+            let lack = leases.history_lack(&whole).await.map_err(|source| store_error(&pool.store, source))?;
+            if lack.is_some() {
+                return Ok(lack);
+            }
+        }
+        Ok(None)
+    }
+
     /// Bars a worker id: its holder's next renewal fails, and nobody gets it again until it is released.
     ///
     /// # Errors
@@ -220,7 +236,9 @@ impl Operator<'_> {
         let mut bumped = Bumped { pools, has_all_pools: true, waiting: Vec::new(), has_all_sequences: true };
         if let Some(leases) = backend.leases {
             bumped.has_all_pools = leases.bump_all().await.map_err(failed)?;
-            for (name, region, _) in bumped.pools.iter().filter(|_| !bumped.has_all_pools) {
+            // Where each process's own clock is the store's, this one's counts, not that of whoever uses a pool next.
+            let each = !bumped.has_all_pools || !leases.has_clock();
+            for (name, region, _) in bumped.pools.iter().filter(|_| each) {
                 let mut whole = WorkerPool::new(name.clone(), 0..0);
                 whole.region.clone_from(region);
                 leases.bump(&whole).await.map_err(failed)?;

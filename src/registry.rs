@@ -625,6 +625,15 @@ impl RegistryBuilder {
         factory.open_existing(&address).await.map_err(|source| store_error(name, source))
     }
 
+    /// What this process is called in the history of ranges: as in its leases, if it is called something there.
+    fn instance(&self, checked: &Checked) -> String {
+        // One that cannot be read is refused where the config is.
+        let given = self.environment.value(Environment::INSTANCE).ok().flatten();
+        let given = given.filter(|name| crate::config::is_instance_name(name));
+        let of_pool = || checked.pools.iter().find_map(|pool| pool.instance.clone());
+        given.map(str::to_owned).or_else(of_pool).unwrap_or_else(crate::instance::name)
+    }
+
     /// What opens a store, and with which address: its password is read for that.
     pub(crate) fn store_at(
         &self,
@@ -637,6 +646,7 @@ impl RegistryBuilder {
         let factory = factory.ok_or_else(|| store_error(name, missing("anything: its kind is not in this build")))?;
         let mut address = Address::new(store.url.clone(), checked.folder.clone(), Arc::clone(&self.clock));
         address.timeout_ms = store.timeout_ms;
+        address.instance = self.instance(checked);
         address.tls.clone_from(&store.tls);
         address.tables.clone_from(&store.tables);
         let password = store.password.as_ref().map(|place| password::read(place, &self.environment)).transpose();

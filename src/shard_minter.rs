@@ -32,6 +32,15 @@ pub enum ShardError {
         /// Its scheme.
         scheme: String,
     },
+    /// A function that knows one layout would mint by the wrong one on one side of a cut-over.
+    #[error(
+        "entities.{entity} has more than one layout, and a function would mint by one of them whatever the time: let processes mint its \
+         ids, they know the cut-over"
+    )]
+    Layouts {
+        /// Its name.
+        entity: String,
+    },
     /// The layout has no such worker id.
     #[error("shard {shard} lies outside 0..{end}, the worker ids of {entity}: choose another")]
     Shard {
@@ -66,6 +75,9 @@ pub fn shard_minter(entity: &EntityConfig, shard: u32, prefix: &TablePrefix) -> 
     let (Some(parts), Some(epoch_ms)) = (parts, epoch_ms) else {
         return Err(ShardError::Scheme { entity: entity.name.clone(), scheme: entity.scheme.clone() });
     };
+    if format.is_revised() {
+        return Err(ShardError::Layouts { entity: entity.name.clone() });
+    }
     if u64::from(shard) > parts.worker.max {
         return Err(ShardError::Shard { entity: entity.name.clone(), shard, end: parts.worker.max + 1 });
     }

@@ -121,7 +121,13 @@ impl Witness {
                 Some(store) => self.sequence_next(entity, store).await.ok().flatten(),
                 None => None,
             };
+            let id = candidate.id;
             inspection.corroborate(index, grants, next);
+            if let (Some(next), AnyId::Int(number), Some(store)) = (next, id, store_of(entity, id))
+                && number < next
+            {
+                self.name_process(&mut inspection, index, entity, store, number).await;
+            }
         }
         inspection.rank();
         inspection.series = self.series(&inspection.input).await;
@@ -145,6 +151,34 @@ impl Witness {
             found.push(SeriesReading { series: series.name.clone(), number, next });
         }
         found
+    }
+
+    /// Who got the range of a number that was handed out; why nobody is named, where nobody is.
+    async fn name_process(
+        &self,
+        inspection: &mut Inspection,
+        index: usize,
+        entity: &EntityConfig,
+        store: &str,
+        number: u64,
+    ) {
+        if entity.needs.gapless {
+            let why = "it is gapless: a number is taken inside a transaction of the application, one by one, so what tells of it is the \
+                       row that has it, or its reservation";
+            return inspection.name_nobody(index, why);
+        }
+        if let Some((increment, offset)) = others_mint(entity, number) {
+            let why = format!(
+                "none of ours: this config mints every {increment}th number from {offset} on, others those between"
+            );
+            return inspection.name_nobody(index, &why);
+        }
+        let ranges = self.backends.get(store).and_then(|backend| backend.ranges.as_ref());
+        let (Some(sequence), Some(ranges)) = (&entity.needs.sequence, ranges) else { return };
+        match ranges.range_history(&sequence.name, number).await {
+            Ok(history) => inspection.name_process(index, store, history),
+            Err(error) => inspection.name_nobody(index, &format!("which process had it cannot be told now: {error}")),
+        }
     }
 
     fn open_public(&self, inspection: &mut Inspection) {
@@ -216,6 +250,17 @@ impl Witness {
         let (Some(sequence), Some(ranges)) = (&entity.needs.sequence, ranges) else { return Ok(None) };
         Ok(ranges.sequence(&sequence.name).await?.map(|row| row.next))
     }
+}
+
+/// Increment and offset of an entity that mints only some of its numbers, where this is not one of them.
+fn others_mint(entity: &EntityConfig, number: u64) -> Option<(u64, u64)> {
+    if !entity.needs.shares.is_empty() {
+        return None;
+    }
+    let format = entity.plan.format();
+    let told = |name: &str| format.field(name).and_then(|text| text.parse::<u64>().ok());
+    let (increment, offset) = (told("increment").filter(|increment| *increment > 0)?, told("offset")?);
+    (number % increment != offset % increment).then_some((increment, offset))
 }
 
 /// The store that gives numbers such as `id`: of several the first gives 1, the second 2, and so on.

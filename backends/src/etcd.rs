@@ -59,12 +59,14 @@ impl BackendFactory for EtcdFactory {
 
     async fn open(&self, address: &Address) -> Result<Backend, StoreError> {
         let (cells, timeout) = EtcdCells::at(address)?;
-        Ok(Backend::whole(CellStore::open(cells, address.clock.clone(), timeout, true).await?))
+        let store = CellStore::open(cells, address.clock.clone(), timeout, true).await?;
+        Ok(Backend::whole(store.with_instance(&address.instance)))
     }
 
     async fn open_existing(&self, address: &Address) -> Result<Option<Backend>, StoreError> {
         let (cells, timeout) = EtcdCells::at(address)?;
-        Ok(CellStore::open_existing(cells, address.clock.clone(), timeout).await?.map(Backend::whole))
+        let store = CellStore::open_existing(cells, address.clock.clone(), timeout).await?;
+        Ok(store.map(|store| Backend::whole(store.with_instance(&address.instance))))
     }
 
     async fn init(&self, address: &Address) -> Result<bool, StoreError> {

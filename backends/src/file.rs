@@ -36,7 +36,7 @@ use crate::{
 };
 
 /// What this code writes. A file of a higher number is left alone, one of a lower number is read and written anew: version 1
-/// had no tokens, version 2 no stopped sequences.
+/// had no tokens, version 2 no stopped sequences and no history of ranges.
 const SCHEMA_VERSION: u32 = 3;
 
 const STATE: &str = "state.json";
@@ -53,6 +53,7 @@ pub struct FileStore {
     folder: Arc<Path>,
     clock: Arc<dyn Clock>,
     timeout: Duration,
+    instance: String,
     /// The calls of this process wait here, in order, instead of polling the lock against each other.
     turn: Arc<Mutex<()>>,
     seen: Seen,
@@ -70,9 +71,17 @@ impl FileStore {
         timeout: Duration,
     ) -> Result<Self, StoreError> {
         let folder: Arc<Path> = folder.into().into();
-        let store = Self { folder, clock, timeout, turn: Arc::default(), seen: Seen::default() };
+        let store =
+            Self { folder, clock, timeout, instance: String::new(), turn: Arc::default(), seen: Seen::default() };
         store.within(store.exclusively(true, |_, _| Ok(()))).await?;
         Ok(store)
+    }
+
+    /// Under this name in the history of ranges.
+    #[must_use]
+    pub fn with_instance(mut self, instance: impl Into<String>) -> Self {
+        self.instance = instance.into();
+        self
     }
 
     async fn run<T, F>(&self, op: F) -> Result<T, StoreError>
@@ -167,7 +176,8 @@ impl BackendFactory for FileFactory {
     async fn open(&self, address: &Address) -> Result<Backend, StoreError> {
         let folder = address.folder.join(Self::folder(&address.url).map_err(refused)?);
         let timeout = Duration::from_millis(address.timeout_ms);
-        Ok(Backend::full(FileStore::open(folder, address.clock.clone(), timeout).await?))
+        let store = FileStore::open(folder, address.clock.clone(), timeout).await?;
+        Ok(Backend::full(store.with_instance(&address.instance)))
     }
 }
 

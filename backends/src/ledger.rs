@@ -4,19 +4,20 @@
 //! leaves the ledger as it was. Who keeps a ledger makes that durable and calls one operation at a time.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     num::NonZeroU32,
 };
 
 use mintage_core::{
-    Format, Grant, Holder, IdRange, IdempotencyKey, Lease, LeaseRow, LeaseTerms, Sequence, SequenceRow, StoreError,
-    StoreErrorKind, TokenRow, TokenState, WorkerChoice, WorkerPool,
+    Format, Grant, Holder, IdRange, IdempotencyKey, Lease, LeaseRow, LeaseTerms, RangeHistory, Sequence, SequenceRow,
+    StoreError, StoreErrorKind, TokenRow, TokenState, WorkerChoice, WorkerPool,
     protocol::{self, HISTORY_KEPT_MS, PoolRow, UNLISTED, WorkerRow},
 };
 
 #[cfg(feature = "file")]
 use crate::sound::Sound;
 use crate::{
+    ranges::RangeRow,
     rules::{self, ANSWERS_KEPT_MS, Answer, Records, refused},
     seen::{SeenPool, SeenSequence},
 };
@@ -24,6 +25,10 @@ use crate::{
 /// How many grants a pool's history holds: the ledger is copied whole at every write of a file, and this keeps it near 1 MB.
 /// Beyond it the grant that ended first is forgotten.
 const GRANTS_MAX: usize = 10_000;
+
+/// How many ranges the history of a sequence holds, for the same reason, and because a range is cut far more often than a worker
+/// id is claimed.
+const RANGES_MAX: usize = 1_000;
 
 /// How many answers to idempotency keys are kept, for the same reason. They must not be forgotten early: beyond it a key is
 /// refused.
@@ -50,6 +55,9 @@ pub(crate) struct Ledger {
     /// The sequences that wait to be raised, `*` among them for those that are not there. States of schema version 2 have none.
     #[cfg_attr(feature = "file", serde(default))]
     stopped: BTreeSet<String>,
+    /// By sequence, the first cut first. States before schema version 3 have none.
+    #[cfg_attr(feature = "file", serde(default))]
+    ranges: BTreeMap<String, VecDeque<RangeRow>>,
 }
 
 /// A pool in one region.
@@ -116,6 +124,7 @@ impl Ledger {
         len: NonZeroU32,
         key: Option<&IdempotencyKey>,
         seen: SeenSequence,
+        instance: &str,
         now_ms: u64,
     ) -> Result<IdRange, StoreError> {
         let mut row = self.sequences.get(&sequence.name).cloned().ok_or_else(|| protocol::lost_sequence(sequence))?;
@@ -126,6 +135,7 @@ impl Ledger {
         let Some(key) = key else {
             let (range, _) = rules::allocate(&mut row, sequence, len, None)?;
             self.sequences.insert(sequence.name.clone(), row);
+            self.keep_range(&range, instance, now_ms);
             return Ok(range);
         };
         self.forget_old_answers(now_ms);
@@ -143,6 +153,7 @@ impl Ledger {
             Answer { asked: len.get(), start: range.start, end: range.end, version: range.version, made_ms: now_ms };
         self.answers.entry(sequence.name.clone()).or_default().insert(key.as_str().to_owned(), answer);
         self.sequences.insert(sequence.name.clone(), row);
+        self.keep_range(&range, instance, now_ms);
         Ok(range)
     }
 
@@ -156,7 +167,14 @@ impl Ledger {
             // What the counter has forgotten may lie above this tail.
             return false;
         }
-        self.sequences.get_mut(&tail.sequence).is_some_and(|row| protocol::give_back(row, tail))
+        let taken = self.sequences.get_mut(&tail.sequence).is_some_and(|row| protocol::give_back(row, tail));
+        if taken && let Some(kept) = self.ranges.get_mut(&tail.sequence) {
+            // A process gives its ranges back as one tail where they follow each other.
+            while kept.back_mut().is_some_and(|last| last.shorten(tail.start)) {
+                kept.pop_back();
+            }
+        }
+        taken
     }
 
     pub(crate) fn raise(&mut self, sequence: &Sequence, floor: u64) -> Result<(), StoreError> {
@@ -184,6 +202,26 @@ impl Ledger {
 
     pub(crate) fn sequences(&self) -> Vec<SequenceRow> {
         self.sequences.values().cloned().collect()
+    }
+
+    pub(crate) fn range_history(&self, sequence: &str, number: u64) -> RangeHistory {
+        let Some(kept) = self.ranges.get(sequence) else { return RangeHistory::default() };
+        let mut history = RangeHistory::of(RangeRow::holding(kept, number));
+        if kept.len() >= RANGES_MAX {
+            history.lack = Some(format!(
+                "this kind of store keeps the last {RANGES_MAX} ranges of a sequence; older ones were dropped: sqlite:PATH and the \
+                 database servers keep them for 400 days"
+            ));
+        }
+        history
+    }
+
+    fn keep_range(&mut self, range: &IdRange, instance: &str, now_ms: u64) {
+        let kept = self.ranges.entry(range.sequence.clone()).or_default();
+        while kept.front().is_some_and(|row| row.is_too_old(now_ms)) || kept.len() >= RANGES_MAX {
+            kept.pop_front();
+        }
+        kept.push_back(RangeRow::new(range, instance, now_ms));
     }
 
     fn forget_old_answers(&mut self, now_ms: u64) {
@@ -332,6 +370,16 @@ impl Ledger {
             grants.filter(|grant| (grant.from_ms..grant.to_ms).contains(&at_ms)).map(GrantRow::describe).collect();
         grants.sort_by_key(|grant| (grant.worker, grant.window.start));
         grants
+    }
+
+    pub(crate) fn history_lack(&self, pool: &WorkerPool) -> Option<String> {
+        let kept = self.pools.get(&pool.name).and_then(|regions| regions.get(&pool.region))?;
+        (kept.grants.len() >= GRANTS_MAX).then(|| {
+            format!(
+                "this kind of store keeps the last {GRANTS_MAX} grants of a pool; older ones were dropped: sqlite:PATH and the \
+                 database servers keep them for 400 days"
+            )
+        })
     }
 
     fn pool_mut(&mut self, pool: &str, region: &str) -> Option<&mut Pool> {
@@ -551,7 +599,8 @@ pub(crate) fn kept<T>(bumped: bool, answer: Result<T, StoreError>) -> Result<Res
 }
 
 /// Implements the four store traits for a type with a method `run(op)`, which calls `op(&mut Ledger, now_ms)` alone and
-/// answers when the ledger is kept, and a field `seen`, what this process was told.
+/// answers when the ledger is kept, and the fields `seen`, what this process was told, and `instance`, its name in the history of
+/// ranges.
 macro_rules! keeps_a_ledger {
     ($store:ty) => {
         #[async_trait::async_trait]
@@ -572,10 +621,11 @@ macro_rules! keeps_a_ledger {
                 len: NonZeroU32,
                 key: Option<&IdempotencyKey>,
             ) -> Result<IdRange, StoreError> {
-                let (sequence, key) = (sequence.clone(), key.cloned());
+                let (sequence, key, instance) = (sequence.clone(), key.cloned(), self.instance.clone());
                 // Asked before the state is read: what other calls see meanwhile may come after it.
                 let seen = self.seen.sequence(&sequence.name);
-                let cut = self.run(move |ledger, now_ms| ledger.allocate(&sequence, len, key.as_ref(), seen, now_ms));
+                let cut = self
+                    .run(move |ledger, now_ms| ledger.allocate(&sequence, len, key.as_ref(), seen, &instance, now_ms));
                 let range = cut.await?;
                 self.seen.saw_range(&range);
                 Ok(range)
@@ -600,6 +650,15 @@ macro_rules! keeps_a_ledger {
 
             async fn sequences(&self) -> Result<Vec<SequenceRow>, StoreError> {
                 self.run(|ledger, _| Ok(ledger.sequences())).await
+            }
+
+            async fn range_history(
+                &self,
+                sequence: &str,
+                number: u64,
+            ) -> Result<mintage_core::RangeHistory, StoreError> {
+                let sequence = sequence.to_owned();
+                self.run(move |ledger, _| Ok(ledger.range_history(&sequence, number))).await
             }
         }
 
@@ -678,6 +737,11 @@ macro_rules! keeps_a_ledger {
             fn has_clock(&self) -> bool {
                 false
             }
+
+            async fn history_lack(&self, pool: &WorkerPool) -> Result<Option<String>, StoreError> {
+                let pool = pool.clone();
+                self.run(move |ledger, _| Ok(ledger.history_lack(&pool))).await
+            }
         }
 
         #[async_trait::async_trait]
@@ -744,6 +808,34 @@ mod tests {
         }
         let known = |nth: u64| ledger.history(&pool, NOW_MS + 1_000 * nth).len();
         assert_eq!([known(0), known(1), known(2), known(claims - 1)], [0, 0, 1, 1]);
+        let lack = ledger.history_lack(&pool).unwrap();
+        assert!(lack.contains("the last 10000 grants of a pool"), "{lack}");
+        assert_eq!(ledger.history_lack(&WorkerPool::new("other", 0..1)), None);
+    }
+
+    #[test]
+    fn ranges_are_forgotten_after_a_thousand_or_400_days() {
+        let mut ledger = Ledger::default();
+        let sequence = Sequence::new("orders", 0);
+        ledger.create(&sequence).unwrap();
+        let cut = |ledger: &mut Ledger, now_ms: u64| {
+            ledger.allocate(&sequence, NonZeroU32::MIN, None, SeenSequence::default(), "billing-3", now_ms).unwrap();
+        };
+        cut(&mut ledger, NOW_MS);
+        cut(&mut ledger, NOW_MS + HISTORY_KEPT_MS);
+        assert_eq!(ledger.range_history("orders", 0).grants.len(), 1, "400 days are kept");
+        cut(&mut ledger, NOW_MS + HISTORY_KEPT_MS + 1);
+        let [gone, kept] = [0, 1].map(|number| ledger.range_history("orders", number));
+        assert_eq!((gone, kept.lack.clone()), (RangeHistory::default(), None));
+        assert_eq!((kept.grants[0].instance.as_str(), kept.grants[0].at_ms), ("billing-3", NOW_MS + HISTORY_KEPT_MS));
+
+        for _ in 0..RANGES_MAX {
+            cut(&mut ledger, NOW_MS + HISTORY_KEPT_MS + 2);
+        }
+        assert_eq!(ledger.ranges["orders"].len(), RANGES_MAX);
+        let gone = ledger.range_history("orders", 2);
+        assert!(gone.grants.is_empty() && gone.lack.is_some_and(|lack| lack.contains("last 1000 ranges")));
+        assert_eq!(ledger.range_history("orders", 3).grants.len(), 1);
     }
 
     /// Somebody took the row out of the state by hand; the history still tells what it did.
@@ -809,7 +901,7 @@ mod tests {
         let mut ask = |nth: usize, now_ms: u64| {
             let key = IdempotencyKey::new(nth.to_string()).unwrap();
             ledger
-                .allocate(&sequence, NonZeroU32::MIN, Some(&key), SeenSequence::default(), now_ms)
+                .allocate(&sequence, NonZeroU32::MIN, Some(&key), SeenSequence::default(), "host", now_ms)
                 .map(|range| range.start)
         };
         for nth in 0..ANSWERS_MAX {

@@ -46,6 +46,7 @@ pub mod gapless;
 mod identity;
 mod ledger;
 mod memory;
+mod ranges;
 #[cfg(feature = "redis")]
 mod redis;
 mod rules;

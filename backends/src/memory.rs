@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use mintage_core::{
     Clock, Format, Grant, Holder, IdRange, IdempotencyKey, Lease, LeaseRow, LeaseTerms, Sequence, SequenceRow,
     StoreError, TokenRow, WorkerChoice, WorkerPool,
-    plugin::{Address, Backend, BackendFactory},
+    plugin::{Address, Backend, BackendFactory, RangesKept},
 };
 
 use crate::{
@@ -24,12 +24,20 @@ pub struct Memory {
     ledger: Mutex<Ledger>,
     seen: Seen,
     clock: Arc<dyn Clock>,
+    instance: String,
 }
 
 impl Memory {
     /// An empty store whose time is `clock`.
     pub fn new(clock: Arc<dyn Clock>) -> Self {
-        Self { ledger: Mutex::default(), seen: Seen::default(), clock }
+        Self { ledger: Mutex::default(), seen: Seen::default(), clock, instance: String::new() }
+    }
+
+    /// Under this name in the history of ranges.
+    #[must_use]
+    pub fn with_instance(mut self, instance: impl Into<String>) -> Self {
+        self.instance = instance.into();
+        self
     }
 
     async fn run<T>(&self, op: impl FnOnce(&mut Ledger, u64) -> Result<T, StoreError>) -> Result<T, StoreError> {
@@ -67,6 +75,10 @@ impl BackendFactory for MemoryFactory {
         true
     }
 
+    fn ranges_kept(&self, _: &str) -> RangesKept {
+        RangesKept::WhileOpen
+    }
+
     /// Nobody finds what another has in memory.
     fn exists(&self, _: &Address) -> bool {
         false
@@ -74,6 +86,6 @@ impl BackendFactory for MemoryFactory {
 
     async fn open(&self, address: &Address) -> Result<Backend, StoreError> {
         self.check(&address.url).map_err(rules::refused)?;
-        Ok(Backend::full(Memory::new(address.clock.clone())))
+        Ok(Backend::full(Memory::new(address.clock.clone()).with_instance(&address.instance)))
     }
 }

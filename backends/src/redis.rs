@@ -17,7 +17,7 @@ use std::{fmt, time::Duration};
 use async_trait::async_trait;
 use mintage_core::{
     StoreError, StoreSetting, Vitals,
-    plugin::{Address, Backend, BackendFactory},
+    plugin::{Address, Backend, BackendFactory, RangesKept},
 };
 #[cfg(feature = "tls")]
 use redis::TlsCertificates;
@@ -105,11 +105,15 @@ impl BackendFactory for RedisFactory {
         Settings::read(url).map(drop)
     }
 
+    fn ranges_kept(&self, url: &str) -> RangesKept {
+        if Settings::read(url).is_ok_and(|settings| settings.weak) { RangesKept::NotAtAll } else { RangesKept::ForGood }
+    }
+
     async fn open(&self, address: &Address) -> Result<Backend, StoreError> {
         let (settings, timeout) = Settings::at(address)?;
         let (weak, make) = (settings.weak, settings.make);
         let store = CellStore::open(RedisCells::new(settings, timeout), address.clock.clone(), timeout, make).await?;
-        Ok(backend(store, weak))
+        Ok(backend(store.with_instance(&address.instance), weak))
     }
 
     async fn open_existing(&self, address: &Address) -> Result<Option<Backend>, StoreError> {
@@ -117,7 +121,7 @@ impl BackendFactory for RedisFactory {
         let weak = settings.weak;
         let cells = RedisCells::new(settings, timeout);
         let store = CellStore::open_existing(cells, address.clock.clone(), timeout).await?;
-        Ok(store.map(|store| backend(store, weak)))
+        Ok(store.map(|store| backend(store.with_instance(&address.instance), weak)))
     }
 
     async fn init(&self, address: &Address) -> Result<bool, StoreError> {

@@ -85,16 +85,13 @@ pub(crate) async fn check(config: &ConfigArgs, check: &CheckArgs) -> Result<(), 
             (_, Some(errors)) => errors.warnings().list(),
             _ => &[],
         };
-        write_problems(&mut out, check.output, refusals.iter().chain(warnings).chain(&live))?;
+        let notes = checked.as_ref().map_or_else(Vec::new, |checked| notes(&builder, checked, now_ms));
+        write_problems(&mut out, check.output, refusals.iter().chain(warnings).chain(&live), &notes)?;
     } else if let Some(checked) = &checked {
-        let mut rows: Vec<(String, String)> =
-            checked.entities.iter().map(|entity| (entity.name.clone(), summary(entity, now_ms))).collect();
-        rows.extend(checked.tokens.iter().map(|tokens| (tokens.name.clone(), tokens_summary(tokens))));
-        rows.extend(checked.series.iter().map(|series| (format!("series.{}", series.name), series.format.summary())));
-        rows.extend(checked.stores.iter().map(|store| {
-            let factory = builder.catalog().backends().iter().find(|known| known.url_scheme() == store.url_scheme());
-            (format!("stores.{}", store.name), factory.map_or("", |known| known.promise()).to_owned())
-        }));
+        let rows: Vec<(String, String)> = notes(&builder, checked, now_ms)
+            .into_iter()
+            .map(|(path, text)| (path.strip_prefix("entities.").map(str::to_owned).unwrap_or(path), text))
+            .collect();
         out.write_all(output::aligned(&rows, 0).as_bytes())?;
         for line in checked.warnings.to_string().lines() {
             output::remark(&format!("warning: {line}"));
@@ -120,6 +117,25 @@ pub(crate) async fn check(config: &ConfigArgs, check: &CheckArgs) -> Result<(), 
     }
 }
 
+/// What a config means: for each path a line or more, the first with its name, the others without.
+fn notes(builder: &RegistryBuilder, checked: &Checked, now_ms: u64) -> Vec<(String, String)> {
+    let mut notes = Vec::new();
+    for entity in &checked.entities {
+        let path = format!("entities.{}", entity.name);
+        let ahead = entity.plan.facts(now_ms).into_iter().find(|fact| fact.name == "ahead");
+        notes.push((path.clone(), summary(entity, now_ms)));
+        notes.extend(checked.outage(entity).into_iter().chain(ahead).map(|fact| (path.clone(), fact.text)));
+    }
+    notes.extend(checked.tokens.iter().map(|tokens| (format!("entities.{}", tokens.name), tokens_summary(tokens))));
+    notes.extend(checked.series.iter().map(|series| (format!("series.{}", series.name), series.format.summary())));
+    notes.extend(checked.pools.iter().map(|pool| (format!("workers.{}", pool.name), pool.capacity().text)));
+    notes.extend(checked.stores.iter().map(|store| {
+        let factory = builder.catalog().backends().iter().find(|known| known.url_scheme() == store.url_scheme());
+        (format!("stores.{}", store.name), factory.map_or("", |known| known.promise()).to_owned())
+    }));
+    notes
+}
+
 /// What the counters say that are there already: a domain of public numbers that is fuller than it should be.
 async fn live(builder: &RegistryBuilder, checked: &Checked) -> Vec<Problem> {
     let mut told: Vec<(String, Result<Fact, BuildError>)> = Vec::new();
@@ -142,7 +158,11 @@ fn write_problems<'p>(
     out: &mut impl Write,
     output: Output,
     problems: impl Iterator<Item = &'p Problem>,
+    notes: &[(String, String)],
 ) -> Result<(), Failure> {
+    let noted = notes
+        .iter()
+        .map(|(path, text)| json!({"path": path, "line": null, "column": null, "severity": "note", "message": text}));
     let rows: Vec<Value> = problems
         .map(|problem| {
             json!({
@@ -153,6 +173,7 @@ fn write_problems<'p>(
                 "message": problem.message,
             })
         })
+        .chain(noted)
         .collect();
     if output == Output::Json {
         writeln!(out, "{:#}", Value::Array(rows))?;
@@ -201,6 +222,7 @@ pub(crate) fn explain(config: &ConfigArgs, explain: &ExplainArgs) -> Result<(), 
         (None, None) => {
             let entity = entity(&checked, &explain.entity)?;
             let mut facts = entity.plan.facts(SystemClock.unix_ms());
+            facts.extend(checked.outage(entity));
             facts.extend(public_facts(entity));
             (entity.scheme.as_str(), facts)
         }

@@ -209,7 +209,13 @@ fn full(candidate: &Candidate) -> String {
         rows.push(("made".to_owned(), "it does not say".to_owned()));
     }
     for grant in &candidate.minted_by {
-        rows.push(("by".to_owned(), format!("{} as worker {}", grant.instance, grant.worker)));
+        rows.push(("by".to_owned(), format!("{} as worker {}", output::harmless(&grant.instance), grant.worker)));
+    }
+    for (store, grant) in &candidate.ranges {
+        let (first, last) = (grant.start, grant.end.saturating_sub(1));
+        let who = if grant.instance.is_empty() { "a process without a name" } else { &grant.instance };
+        let who = output::harmless(who);
+        rows.push(("by".to_owned(), format!("{who}, which got {first} to {last} from stores.{store}")));
     }
     for (name, spelling) in &candidate.spellings {
         if *name != "time" {

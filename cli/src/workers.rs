@@ -35,7 +35,11 @@ pub(crate) async fn run(config: &ConfigArgs, workers: WorkersArgs) -> Result<(),
             let at_ms = at.as_deref().map(instant).transpose()?.unwrap_or_else(|| SystemClock.unix_ms());
             let mut grants = operator.history(&pool, at_ms).await?;
             grants.retain(|(_, grant)| worker.is_none_or(|worker| worker == grant.worker));
-            write_grants(&pool, &grants, output)
+            write_grants(&pool, &grants, output)?;
+            if let Some(lack) = operator.history_lack(&pool).await? {
+                output::remark(&format!("this may not be all: {lack}"));
+            }
+            Ok(())
         }
         WorkersCommand::Release(one) => {
             let after = "others may claim it from the end of its last window on; a holder that still lives mints to that end and \

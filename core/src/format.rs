@@ -62,6 +62,11 @@ impl Format {
         self.growing(&format!("{REVISION}{number}"), format_args!("{FROM}{from_ms} {value}"))
     }
 
+    /// Whether it has a revision: what is said in its other fields is then not all.
+    pub fn is_revised(&self) -> bool {
+        self.fields.keys().any(|name| name.strip_prefix(GROWING).is_some_and(|name| name.starts_with(REVISION)))
+    }
+
     /// When the first revision begins that `recorded` has and this format does not know, Unix ms.
     pub fn unknown_revision_ms(&self, recorded: &Self) -> Option<u64> {
         let strange = recorded.fields.iter().filter(|(name, _)| !self.fields.contains_key(*name));

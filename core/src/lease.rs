@@ -89,6 +89,16 @@ pub trait LeaseStore: fmt::Debug + Send + Sync + 'static {
     fn has_clock(&self) -> bool {
         true
     }
+
+    /// Why [`history`](Self::history) may lack grants of the last 400 days, for people to read: a store that bounds it has dropped
+    /// the oldest. `None` where it has not.
+    ///
+    /// # Errors
+    /// `Unavailable`.
+    async fn history_lack(&self, pool: &WorkerPool) -> Result<Option<String>, StoreError> {
+        let _ = pool;
+        Ok(None)
+    }
 }
 
 /// A scheme that mints inside a lease's window; the keeper drives it.

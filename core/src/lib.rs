@@ -63,7 +63,8 @@ pub use lease::{
     Fence, Grant, Holder, Lease, LeaseRow, LeaseStore, LeaseTerms, Leased, PoolLimits, WorkerChoice, WorkerPool,
 };
 pub use range::{
-    IdRange, IdempotencyKey, NumberRun, RANGE_END, RangeStore, Sequence, SequenceRow, StoreHealth, SupplyHealth,
+    IdRange, IdempotencyKey, NumberRun, RANGE_END, RangeGrant, RangeHistory, RangeStore, Sequence, SequenceRow,
+    StoreHealth, SupplyHealth,
 };
 pub use scheme::{AnyScheme, IdScheme, Order, Pace, SchemeInfo};
 pub use tables::TablePrefix;

@@ -247,6 +247,12 @@ pub trait BackendFactory: fmt::Debug + Send + Sync + 'static {
         false
     }
 
+    /// How long the store at `url` remembers which ranges it has cut: an entity that counts needs one that always does.
+    fn ranges_kept(&self, url: &str) -> RangesKept {
+        let _ = url;
+        RangesKept::ForGood
+    }
+
     /// Whether there is something where [`open`](Self::open) would look, as far as that can be seen without asking anybody.
     fn exists(&self, address: &Address) -> bool {
         let _ = address;
@@ -319,6 +325,19 @@ pub trait BackendFactory: fmt::Debug + Send + Sync + 'static {
     async fn open(&self, address: &Address) -> Result<Backend, StoreError>;
 }
 
+/// How long a store remembers which ranges it has cut.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum RangesKept {
+    /// Through a crash of its process or machine.
+    #[default]
+    ForGood,
+    /// While it is open: afterwards its numbers begin again. Only for whoever says in the config that this is meant.
+    WhileOpen,
+    /// It keeps none.
+    NotAtAll,
+}
+
 /// Where a store is, and what to open it with.
 #[derive(Clone)]
 #[non_exhaustive]
@@ -335,6 +354,8 @@ pub struct Address {
     pub folder: std::path::PathBuf,
     /// How long one call may take, in milliseconds.
     pub timeout_ms: u64,
+    /// What the process is called in the history of ranges, for people; up to 120 characters, empty where nobody said.
+    pub instance: String,
     /// The registry's clock, for embedded stores that have none of their own.
     pub clock: Arc<dyn Clock>,
 }
@@ -349,6 +370,7 @@ impl Address {
             tables: TablePrefix::default(),
             folder: folder.into(),
             timeout_ms: 10_000,
+            instance: String::new(),
             clock,
         }
     }
@@ -364,6 +386,7 @@ impl fmt::Debug for Address {
             .field("tls", &self.tls)
             .field("folder", &self.folder)
             .field("timeout_ms", &self.timeout_ms)
+            .field("instance", &self.instance)
             .finish_non_exhaustive()
     }
 }
@@ -502,6 +525,16 @@ pub struct Key {
     pub kind: KeyKind,
     /// One sentence.
     pub about: &'static str,
+}
+
+impl Key {
+    /// `durability = "weak"`, of an entity that counts in a store: for [`SchemeFactory::keys`] of a scheme that asks for a
+    /// [sequence](Needs::sequence). Without that word a store that forgets its ranges is refused.
+    pub const DURABILITY: Self = Self {
+        name: "durability",
+        kind: KeyKind::Choice(&["weak"]),
+        about: "Says that its numbers may begin again when its process ends: for tests, with a store that forgets, such as memory:.",
+    };
 }
 
 /// What a config key takes.

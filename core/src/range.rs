@@ -92,6 +92,21 @@ pub trait RangeStore: fmt::Debug + Send + Sync + 'static {
     /// # Errors
     /// `Unavailable`.
     async fn sequences(&self) -> Result<Vec<SequenceRow>, StoreError>;
+
+    /// Who was given the range that holds `number`. Written with each range, in the change that cuts it, and shortened where a
+    /// tail was taken back.
+    ///
+    /// # Errors
+    /// `Unavailable`.
+    async fn range_history(&self, sequence: &str, number: u64) -> Result<RangeHistory, StoreError> {
+        let _ = (sequence, number);
+        Ok(RangeHistory::lacking("this kind of store keeps no history of ranges"))
+    }
+
+    /// Why the store keeps no history of ranges although its kind does, and what to do; told to the operator at each start.
+    fn history_trouble(&self) -> Option<String> {
+        None
+    }
 }
 
 /// A named counter, and what the caller knows of it.
@@ -149,6 +164,49 @@ impl IdRange {
     /// How many numbers it has.
     pub fn count(&self) -> u64 {
         self.end.saturating_sub(self.start)
+    }
+}
+
+/// One line of the range history: who got which numbers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RangeGrant {
+    /// First number.
+    pub start: u64,
+    /// One past the last number; at most 2^63.
+    pub end: u64,
+    /// Who: the name that the store was opened with, [`Address::instance`](crate::plugin::Address::instance).
+    pub instance: String,
+    /// When, Unix ms on the store's clock.
+    pub at_ms: u64,
+}
+
+impl RangeGrant {
+    /// The numbers `start..end`, cut for `instance` at `at_ms`.
+    pub fn new(start: u64, end: u64, instance: impl Into<String>, at_ms: u64) -> Self {
+        Self { start, end, instance: instance.into(), at_ms }
+    }
+}
+
+/// What a store's history knows of one number.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RangeHistory {
+    /// The ranges that hold the number, the first cut first. More than one only where somebody set the sequence back by hand.
+    pub grants: Vec<RangeGrant>,
+    /// Why a range may be missing here, for people to read; `None` where every range of the last 400 days is kept.
+    pub lack: Option<String>,
+}
+
+impl RangeHistory {
+    /// All that there is to know.
+    pub fn of(grants: Vec<RangeGrant>) -> Self {
+        Self { grants, lack: None }
+    }
+
+    /// Nothing, and why.
+    pub fn lacking(why: impl Into<String>) -> Self {
+        Self { grants: Vec::new(), lack: Some(why.into()) }
     }
 }
 

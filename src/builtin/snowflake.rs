@@ -235,6 +235,7 @@ impl SchemePlan for Plan {
                 "uniqueness",
                 "by construction: one worker id is leased to one process for one window of time at a time",
             ),
+            self.ahead(),
             Fact::new("leaks", "shows when it was made, by which worker, and how many came before it in the same unit"),
             storage_fact(8, 21.4),
         ];
@@ -275,6 +276,29 @@ impl SchemePlan for Plan {
         let scheme = Revised::new(self.revised.clone(), old, new, cut_over_ms, Arc::clone(&site.clock));
         let scheme = Arc::new(scheme);
         Ok(Opened { scheme: AnyScheme::Int(scheme.clone()), leased: Some(scheme) })
+    }
+}
+
+impl Plan {
+    /// How far an id's time may be ahead of the wall clock.
+    fn ahead(&self) -> Fact {
+        let SnowflakeSettings { on_step, on_overflow, max_drift_ms, .. } = self.settings;
+        let drift = crate::config::duration(max_drift_ms);
+        let text = match (on_step, on_overflow) {
+            (OnStep::Borrow, OnOverflow::Borrow) => format!(
+                "the time in an id runs at most {drift} ahead of the wall clock (max_drift): in a full time unit, or after a step back"
+            ),
+            (OnStep::Borrow, _) => {
+                format!("the time in an id runs at most {drift} ahead of the wall clock (max_drift): after a step back")
+            }
+            (_, OnOverflow::Borrow) => {
+                format!(
+                    "the time in an id runs at most {drift} ahead of the wall clock (max_drift): in a full time unit"
+                )
+            }
+            _ => "the time in an id never runs ahead of the wall clock: minting waits or refuses".to_owned(),
+        };
+        Fact::new("ahead", text)
     }
 }
 

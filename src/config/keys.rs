@@ -103,6 +103,7 @@ pub(super) const SERIES: &[Key] = &[
         "When numbers begin again; by default as often as the date in the format changes.",
     ),
     key("store", KeyKind::Text, "The store that counts; may be left out where there is only one."),
+    Key::DURABILITY,
     key("start", KeyKind::Integer(0, i64::MAX), "The first number of each period. Default 1."),
     key(
         "range",
@@ -122,7 +123,11 @@ pub(super) const POOL: &[Key] = &[
     key("store", KeyKind::Text, "The store that grants the leases; may be left out where there is only one."),
     key("region", KeyKind::Text, "The region this process runs in: a name from [regions]."),
     key("lease", KeyKind::Table(LEASE), "The times of a lease: renew < stop < ttl ≤ window."),
-    key("instance", KeyKind::Text, "What this process is called in the list of leases; MINTAGE_INSTANCE overrides it."),
+    key(
+        "instance",
+        KeyKind::Text,
+        "What this process is called in the lists of leases and ranges; MINTAGE_INSTANCE overrides it.",
+    ),
     key(
         "count",
         KeyKind::Integer(1, LANES_MAX),

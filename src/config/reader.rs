@@ -95,6 +95,7 @@ impl<'c> Reader<'c> {
         let tokens = self.tokens(&known, &entities);
         let stores: Vec<StoreConfig> = stores.iter().filter_map(|block| self.store(block)).collect();
         self.gapless_fits(&entities, &series, &stores);
+        self.durability_fits(&entities, &series, &stores);
         let regions = self.regions();
         let pools = self.pools(&known, &entities, &regions, &stores);
         self.share_places(&entities, &stores);

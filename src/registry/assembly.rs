@@ -430,7 +430,15 @@ impl Assembly<'_> {
     }
 
     pub(super) async fn ranges(&mut self, store: &str) -> Result<Arc<dyn RangeStore>, BuildError> {
-        self.backend(store).await?.ranges.clone().ok_or_else(|| store_error(store, missing("ranges")))
+        let ranges = self.backend(store).await?.ranges.clone();
+        let ranges = ranges.ok_or_else(|| store_error(store, missing("ranges")))?;
+        if let Some(trouble) = ranges.history_trouble() {
+            let notice = format!("stores.{store}: {trouble}");
+            if !self.notices.contains(&notice) {
+                self.notices.push(notice);
+            }
+        }
+        Ok(ranges)
     }
 
     pub(super) async fn leases(&mut self, store: &str) -> Result<Arc<dyn LeaseStore>, BuildError> {

@@ -77,6 +77,10 @@ impl LeaseStore for Later {
         let leases = self.opened.get().and_then(|backend| backend.leases.as_deref());
         leases.is_none_or(LeaseStore::has_clock)
     }
+
+    async fn history_lack(&self, pool: &WorkerPool) -> Result<Option<String>, StoreError> {
+        self.leased().await?.history_lack(pool).await
+    }
 }
 
 #[async_trait]

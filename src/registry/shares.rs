@@ -8,7 +8,8 @@ use std::{collections::BTreeMap, num::NonZeroU32, sync::Arc};
 
 use async_trait::async_trait;
 use mintage_core::{
-    Format, FormatStore, IdRange, IdempotencyKey, RangeStore, Sequence, SequenceRow, StoreError, StoreErrorKind,
+    Format, FormatStore, IdRange, IdempotencyKey, RangeHistory, RangeStore, Sequence, SequenceRow, StoreError,
+    StoreErrorKind,
 };
 use tokio::sync::OnceCell;
 
@@ -196,5 +197,9 @@ impl RangeStore for Late {
 
     async fn sequences(&self) -> Result<Vec<SequenceRow>, StoreError> {
         self.ranges().await?.sequences().await
+    }
+
+    async fn range_history(&self, sequence: &str, number: u64) -> Result<RangeHistory, StoreError> {
+        self.ranges().await?.range_history(sequence, number).await
     }
 }

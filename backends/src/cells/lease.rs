@@ -143,6 +143,14 @@ impl<C: Cells> LeaseStore for CellStore<C> {
     fn has_clock(&self) -> bool {
         self.cells.has_clock()
     }
+
+    async fn history_lack(&self, pool: &WorkerPool) -> Result<Option<String>, StoreError> {
+        self.read(async {
+            let mut work = self.begin(&[pool_key(&pool.name)]).await?;
+            history_lack(&mut work, pool).await
+        })
+        .await
+    }
 }
 
 async fn claim<C: Cells>(
@@ -282,6 +290,21 @@ async fn history<C: Cells>(work: &mut Work<'_, C>, pool: &WorkerPool, at_ms: u64
     // One that went from its row into a page while this was read is in both.
     grants.dedup_by_key(|grant| (grant.worker, grant.inc, grant.epoch));
     Ok(grants)
+}
+
+/// Whether pages had to go before they were old: then a chunk has as many as it may, and the first is not number 0.
+async fn history_lack<C: Cells>(work: &mut Work<'_, C>, pool: &WorkerPool) -> Result<Option<String>, StoreError> {
+    let Some(region) = region_of(work, &pool.name, &pool.region)? else { return Ok(None) };
+    let chunks = chunks(work, &pool.name, &pool.region, &region).await?;
+    let is_full =
+        |chunk: &Chunk| chunk.pages.len() + 1 >= PAGES_MAX && chunk.pages.first().is_some_and(|page| page.number > 0);
+    Ok(chunks.values().any(is_full).then(|| {
+        format!(
+            "this kind of store keeps the last {} grants of {CHUNK_LEN} worker ids; older ones were dropped: the SQL stores keep \
+             them for 400 days",
+            PAGES_MAX * PAGE_LEN
+        )
+    }))
 }
 
 /// The grant that a worker's row tells of; `None` when there was none, or when it was given back whole.

@@ -11,6 +11,7 @@
 //! record and begins a new life, too.
 
 mod format;
+mod history;
 mod lease;
 mod range;
 mod record;
@@ -136,6 +137,8 @@ pub(crate) struct CellStore<C> {
     /// For cells that have no clock.
     clock: Arc<dyn Clock>,
     timeout: Duration,
+    /// What this process is called in the history of ranges.
+    instance: String,
     /// Which registry this is. Another one in its place is a store that was emptied and filled anew.
     registry: String,
     /// Calls that write take turns within a process: they would only get in each other's way. Other processes are not kept
@@ -204,7 +207,13 @@ impl<C: Cells> CellStore<C> {
 
     fn of(cells: C, clock: Arc<dyn Clock>, timeout: Duration, registry: String) -> Self {
         let (turn, seen, versions) = (tokio::sync::Mutex::default(), Seen::default(), Mutex::default());
-        Self { cells, clock, timeout, registry, turn, seen, versions }
+        Self { cells, clock, timeout, instance: String::new(), registry, turn, seen, versions }
+    }
+
+    /// Under this name in the history of ranges.
+    pub(crate) fn with_instance(mut self, instance: &str) -> Self {
+        instance.clone_into(&mut self.instance);
+        self
     }
 
     /// Begins a call that needs these records.

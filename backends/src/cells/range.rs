@@ -4,13 +4,15 @@ use std::{collections::BTreeSet, num::NonZeroU32};
 
 use async_trait::async_trait;
 use mintage_core::{
-    IdRange, IdempotencyKey, RangeStore, Sequence, SequenceRow, StoreError,
+    IdRange, IdempotencyKey, RangeHistory, RangeStore, Sequence, SequenceRow, StoreError,
     protocol::{self, UNLISTED},
 };
 
 use super::{
-    CellStore, Cells,
-    record::{Answers, BUCKET_LEN_MAX, Counter, Names, REGISTRY, Registry, SEQUENCES, answers_key, sequence_key},
+    CellStore, Cells, history,
+    record::{
+        Answers, BUCKET_LEN_MAX, Counter, Names, REGISTRY, Registry, SEQUENCES, answers_key, ranges_key, sequence_key,
+    },
     work::{Fault, Work},
 };
 use crate::{
@@ -56,13 +58,17 @@ impl<C: Cells> RangeStore for CellStore<C> {
         key: Option<&IdempotencyKey>,
     ) -> Result<IdRange, StoreError> {
         self.write(async {
-            let mut keys = vec![sequence_key(&sequence.name)];
+            let mut keys = vec![sequence_key(&sequence.name), ranges_key(&sequence.name)];
             keys.extend(key.map(|key| answers_key(&sequence.name, key.as_str())));
             let mut backoff = Backoff::default();
             loop {
                 let seen = self.seen.sequence(&sequence.name);
                 let mut work = self.begin(&keys).await?;
-                let answer = allocate(&mut work, sequence, len, key, seen);
+                let answer = match allocate(&mut work, sequence, len, key, seen) {
+                    Ok((range, true)) => history::keep(&mut work, &range, &self.instance).await.map(|()| range),
+                    Ok((range, false)) => Ok(range),
+                    Err(fault) => Err(fault),
+                };
                 if let Some(range) = work.settle(answer, &mut backoff).await? {
                     self.seen.saw_range(&range);
                     return Ok(range);
@@ -76,8 +82,8 @@ impl<C: Cells> RangeStore for CellStore<C> {
         self.write(async {
             let mut backoff = Backoff::default();
             loop {
-                let mut work = self.begin(&[sequence_key(&tail.sequence)]).await?;
-                let answer = give_back(&mut work, &tail);
+                let mut work = self.begin(&[sequence_key(&tail.sequence), ranges_key(&tail.sequence)]).await?;
+                let answer = give_back(&mut work, &tail).await;
                 if let Some(taken) = work.settle(answer, &mut backoff).await? {
                     return Ok(taken);
                 }
@@ -124,6 +130,10 @@ impl<C: Cells> RangeStore for CellStore<C> {
             Ok(counters(&mut work).await?.into_iter().map(|counter| counter.row).collect())
         })
         .await
+    }
+
+    async fn range_history(&self, sequence: &str, number: u64) -> Result<RangeHistory, StoreError> {
+        self.read(async { history::of(&mut self.begin(&[]).await?, sequence, number).await }).await
     }
 }
 
@@ -228,21 +238,22 @@ fn vouch<C: Cells>(work: &mut Work<'_, C>) -> Result<(), Fault> {
     Ok(())
 }
 
+/// Cuts a range, or repeats the one that the key has got already; says whether it is a new one.
 fn allocate<C: Cells>(
     work: &mut Work<'_, C>,
     sequence: &Sequence,
     len: NonZeroU32,
     key: Option<&IdempotencyKey>,
     seen: SeenSequence,
-) -> Result<IdRange, Fault> {
+) -> Result<(IdRange, bool), Fault> {
     let mut counter = counter(work, sequence)?;
     in_this_life(work, &counter)?;
     seen.check(&counter.row)?;
     let Some(key) = key else {
-        let (range, _) = rules::allocate(&mut counter.row, sequence, len, None)?;
+        let cut = rules::allocate(&mut counter.row, sequence, len, None)?;
         counter.keyed = false;
         work.put(sequence_key(&sequence.name), &counter);
-        return Ok(range);
+        return Ok(cut);
     };
     let bucket = answers_key(&sequence.name, key.as_str());
     let Answers { mut answers } = work.record(&bucket)?.unwrap_or_default();
@@ -250,7 +261,7 @@ fn allocate<C: Cells>(
     answers.retain(|_, answer: &mut Answer| answer.made_ms.saturating_add(ANSWERS_KEPT_MS) >= now_ms);
     let (range, new) = rules::allocate(&mut counter.row, sequence, len, answers.get(key.as_str()))?;
     if !new {
-        return Ok(range);
+        return Ok((range, false));
     }
     if answers.len() >= BUCKET_LEN_MAX {
         return Err(Fault::Said(refused(format!(
@@ -264,10 +275,10 @@ fn allocate<C: Cells>(
     counter.keyed = true;
     work.put(bucket, &Answers { answers });
     work.put(sequence_key(&sequence.name), &counter);
-    Ok(range)
+    Ok((range, true))
 }
 
-fn give_back<C: Cells>(work: &mut Work<'_, C>, tail: &IdRange) -> Result<bool, Fault> {
+async fn give_back<C: Cells>(work: &mut Work<'_, C>, tail: &IdRange) -> Result<bool, Fault> {
     let key = sequence_key(&tail.sequence);
     let Some(mut counter) = work.record::<Counter>(&key)? else { return Ok(false) };
     // A repeat of its key would hand these numbers out a second time.
@@ -277,6 +288,7 @@ fn give_back<C: Cells>(work: &mut Work<'_, C>, tail: &IdRange) -> Result<bool, F
     }
     counter.keyed = false;
     work.put(key, &counter);
+    history::shorten(work, tail).await?;
     Ok(true)
 }
 

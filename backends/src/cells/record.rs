@@ -9,6 +9,9 @@
 //! | `sequences` | the names of the sequences |
 //! | `sequence:NAME` | a sequence |
 //! | `answers:NAME:BUCKET` | answers to idempotency keys |
+//! | `ranges:NAME` | the latest ranges of a sequence; changes with each of them |
+//! | `ranges:NAME:pages` | which pages of earlier ranges there are |
+//! | `ranges:NAME:PAGE` | earlier ranges |
 //! | `format:ENTITY` | a format |
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,6 +24,7 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use crate::{
     ledger::GrantRow,
+    ranges::RangeRow,
     rules::{Answer, corrupt},
     sound::Sound,
 };
@@ -37,6 +41,12 @@ pub(super) const PAGE_LEN: usize = 128;
 
 /// How many pages of history 64 worker ids have, 8,192 grants. Beyond it the oldest page is forgotten.
 pub(super) const PAGES_MAX: usize = 64;
+
+/// How many ranges the record of the latest ones holds: each range that is cut writes it whole, and this keeps it near 3 kB.
+pub(super) const RANGE_PAGE_LEN: usize = 32;
+
+/// How many pages of earlier ranges a sequence has, 8,192 ranges; their list stays near 20 kB and is written once a page.
+pub(super) const RANGE_PAGES_MAX: usize = 256;
 
 /// Over how many records the answers of a sequence are spread, so that each stays small.
 const BUCKETS: u64 = 64;
@@ -77,6 +87,18 @@ pub(super) fn answers_key(sequence: &str, key: &str) -> String {
         .bytes()
         .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
     format!("answers:{}:{}", plain(sequence), hash % BUCKETS)
+}
+
+pub(super) fn ranges_key(sequence: &str) -> String {
+    format!("ranges:{}", plain(sequence))
+}
+
+pub(super) fn range_pages_key(sequence: &str) -> String {
+    format!("ranges:{}:pages", plain(sequence))
+}
+
+pub(super) fn range_page_key(sequence: &str, page: u64) -> String {
+    format!("ranges:{}:{page}", plain(sequence))
 }
 
 pub(super) fn format_key(entity: &str) -> String {
@@ -214,6 +236,43 @@ pub(super) struct Answers {
     pub(super) answers: BTreeMap<String, Answer>,
 }
 
+/// Ranges that were cut one after the other.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Ranges {
+    pub(super) rows: Vec<RangeRow>,
+}
+
+impl Ranges {
+    /// Takes off what begins at `start`.
+    pub(super) fn shorten(&mut self, start: u64) {
+        self.rows.retain_mut(|row| !row.shorten(start));
+    }
+}
+
+/// The pages of earlier ranges.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RangePages {
+    /// Oldest first.
+    pub(super) pages: Vec<RangePage>,
+    /// Whether a page had to go before it was old.
+    pub(super) dropped: bool,
+}
+
+/// What a page of earlier ranges holds.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RangePage {
+    pub(super) number: u64,
+    /// The smallest number in it.
+    pub(super) start: u64,
+    /// One past the largest.
+    pub(super) end: u64,
+    /// When the last of its ranges was cut, Unix ms.
+    pub(super) at_ms: u64,
+}
+
 /// A format.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -229,6 +288,8 @@ impl Record for Names {}
 impl Record for Counter {}
 impl Record for Answers {}
 impl Record for Pinned {}
+impl Record for Ranges {}
+impl Record for RangePages {}
 
 impl Sound for Registry {
     fn sound(&self) -> Result<(), StoreError> {
@@ -277,6 +338,18 @@ impl Sound for Counter {
 impl Sound for Answers {
     fn sound(&self) -> Result<(), StoreError> {
         self.answers.values().try_for_each(Sound::sound)
+    }
+}
+
+impl Sound for Ranges {
+    fn sound(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
+}
+
+impl Sound for RangePages {
+    fn sound(&self) -> Result<(), StoreError> {
+        Ok(())
     }
 }
 

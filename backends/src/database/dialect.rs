@@ -27,8 +27,16 @@ impl Dialect {
     /// a signed column cannot hold. `incarnation` names the physical server that a pool or sequence was last used on.
     pub fn ddl(self) -> &'static str {
         match self {
-            Self::Postgres => include_str!("postgres.sql"),
-            Self::MySql => include_str!("mysql.sql"),
+            Self::Postgres => concat!(include_str!("postgres-range.sql"), include_str!("postgres.sql")),
+            Self::MySql => concat!(include_str!("mysql-range.sql"), include_str!("mysql.sql")),
+        }
+    }
+
+    /// The statements that make the table of the history of ranges alone, for a database that was made before there was one.
+    pub fn range_ddl(self) -> &'static str {
+        match self {
+            Self::Postgres => include_str!("postgres-range.sql"),
+            Self::MySql => include_str!("mysql-range.sql"),
         }
     }
 

@@ -73,6 +73,11 @@ impl Fault {
         self.meaning() == Some(Meaning::Forbidden)
     }
 
+    /// Whether the server takes no writes at all.
+    pub(super) fn is_read_only(&self) -> bool {
+        self.meaning() == Some(Meaning::ReadOnly)
+    }
+
     /// What the caller is told about the server at `target`.
     pub(super) fn at(self, target: &Target) -> StoreError {
         let (kind, what) = self.told();

@@ -73,6 +73,10 @@ impl BackendFactory for PostgresFactory {
         Ok(DatabaseStore::open_existing(address).await?.map(backend))
     }
 
+    async fn init(&self, address: &Address) -> Result<bool, StoreError> {
+        init(address).await
+    }
+
     async fn vitals(&self, address: &Address) -> Result<Vitals, StoreError> {
         DatabaseStore::vitals(address).await
     }
@@ -125,6 +129,10 @@ impl BackendFactory for MySqlFactory {
         Ok(DatabaseStore::open_existing(address).await?.map(backend))
     }
 
+    async fn init(&self, address: &Address) -> Result<bool, StoreError> {
+        init(address).await
+    }
+
     async fn vitals(&self, address: &Address) -> Result<Vitals, StoreError> {
         DatabaseStore::vitals(address).await
     }
@@ -153,4 +161,10 @@ impl BackendFactory for MySqlFactory {
 fn backend(store: DatabaseStore) -> Backend {
     let store = Arc::new(store);
     Backend::shared(&store).with_tokens(store.clone()).with_gapless(store)
+}
+
+/// Also makes the table that a database of before lacks, where this user may.
+async fn init(address: &Address) -> Result<bool, StoreError> {
+    let was_there = DatabaseStore::open_existing(address).await?.is_some();
+    DatabaseStore::open_at(address).await.map(|_| !was_there)
 }

@@ -20,6 +20,7 @@ mod error;
 mod factory;
 mod format;
 mod gapless;
+mod history;
 mod lease;
 #[cfg(feature = "mysql")]
 mod mysql;
@@ -37,7 +38,7 @@ mod vitals;
 
 use std::{
     fmt,
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{Mutex, MutexGuard, OnceLock, PoisonError},
     time::Duration,
 };
 
@@ -87,6 +88,10 @@ pub struct DatabaseStore {
     idle: Mutex<Vec<Session>>,
     permits: Semaphore,
     seen: Seen,
+    /// What this process is called in the history of ranges.
+    instance: String,
+    /// Why that history is not kept, if it is not.
+    history_trouble: OnceLock<String>,
 }
 
 impl DatabaseStore {
@@ -107,7 +112,7 @@ impl DatabaseStore {
     /// # Errors
     /// As [`open`](Self::open).
     pub async fn open_at(address: &Address) -> Result<Self, StoreError> {
-        let store = Self::at(address)?;
+        let store = Self::at(address)?.with_instance(&address.instance);
         store.prepare().await?;
         Ok(store)
     }
@@ -117,11 +122,14 @@ impl DatabaseStore {
     /// # Errors
     /// As [`open`](Self::open).
     pub async fn open_existing(address: &Address) -> Result<Option<Self>, StoreError> {
-        let store = Self::at(address)?;
+        let store = Self::at(address)?.with_instance(&address.instance);
         let found = store
             .within(async {
                 let mut session = store.connect().await?;
                 let found = schema::find(&mut session, store.dialect).await.map_err(|fault| fault.at(&store.target))?;
+                if found {
+                    store.prepare_history(&mut session, false).await?;
+                }
                 store.idle().push(session);
                 Ok(found)
             })
@@ -149,7 +157,16 @@ impl DatabaseStore {
             idle: Mutex::default(),
             permits: Semaphore::new(CONNECTIONS_MAX),
             seen: Seen::default(),
+            instance: String::new(),
+            history_trouble: OnceLock::new(),
         }
+    }
+
+    /// Under this name in the history of ranges.
+    #[must_use]
+    pub fn with_instance(mut self, instance: impl Into<String>) -> Self {
+        self.instance = instance.into();
+        self
     }
 
     /// Makes the tables if they are not there.
@@ -158,10 +175,25 @@ impl DatabaseStore {
             let mut session = self.connect().await?;
             let prepared = schema::prepare(&mut session, self.dialect, self.wait_ms()).await;
             prepared.map_err(|fault| fault.at(&self.target))?;
+            self.prepare_history(&mut session, true).await?;
             self.idle().push(session);
             Ok(())
         })
         .await
+    }
+
+    async fn prepare_history(&self, session: &mut Session, make: bool) -> Result<(), StoreError> {
+        let trouble = history::prepare(session, self.dialect, make).await.map_err(|fault| fault.at(&self.target))?;
+        if let Some(trouble) = trouble {
+            self.history_trouble.get_or_init(|| trouble);
+        }
+        Ok(())
+    }
+
+    /// How ranges are written into the history, if it is kept.
+    fn writer(&self) -> Option<history::Writer<'_>> {
+        let writer = history::Writer { instance: &self.instance, dialect: self.dialect };
+        self.history_trouble.get().is_none().then_some(writer)
     }
 
     /// Which family of servers it is on: [`Dialect::ddl`] and [`Dialect::grants`] are the statements for an administrator.

@@ -4,6 +4,7 @@ GRANT SELECT, INSERT, UPDATE ON mintage_pool TO mintage;
 GRANT SELECT, INSERT, UPDATE ON mintage_worker TO mintage;
 GRANT SELECT, INSERT, UPDATE ON mintage_sequence TO mintage;
 GRANT SELECT, INSERT, UPDATE, DELETE ON mintage_grant TO mintage;
+GRANT SELECT, INSERT, UPDATE, DELETE ON mintage_range TO mintage;
 GRANT SELECT, INSERT, UPDATE, DELETE ON mintage_range_key TO mintage;
 GRANT SELECT, INSERT, UPDATE ON mintage_format TO mintage;
 GRANT SELECT, INSERT, UPDATE, DELETE ON mintage_token TO mintage;

@@ -4,7 +4,7 @@ use std::num::NonZeroU32;
 
 use async_trait::async_trait;
 use mintage_core::{
-    IdRange, IdempotencyKey, RangeStore, Sequence, SequenceRow, StoreError,
+    IdRange, IdempotencyKey, RangeHistory, RangeStore, Sequence, SequenceRow, StoreError,
     protocol::{self, UNLISTED},
 };
 
@@ -12,6 +12,7 @@ use super::{
     DatabaseStore, Work,
     error::Fault,
     fits,
+    history::{self, Writer},
     read::{self, Row},
     session::Value,
     unlisted,
@@ -52,7 +53,7 @@ impl RangeStore for DatabaseStore {
             .transaction(|mut work| async move {
                 // Asked before the counter is: what others see meanwhile may come after it.
                 let seen = self.seen.sequence(&sequence.name);
-                let range = allocate(&mut work, sequence, len, key, seen).await;
+                let range = allocate(&mut work, sequence, len, key, seen, self.writer()).await;
                 (work, range)
             })
             .await?;
@@ -63,7 +64,7 @@ impl RangeStore for DatabaseStore {
     async fn give_back(&self, tail: IdRange) -> Result<bool, StoreError> {
         let tail = &tail;
         self.transaction(|mut work| async move {
-            let taken = give_back(&mut work, tail).await;
+            let taken = give_back(&mut work, tail, self.writer()).await;
             (work, taken)
         })
         .await
@@ -110,6 +111,21 @@ impl RangeStore for DatabaseStore {
             (work, rows)
         })
         .await
+    }
+
+    async fn range_history(&self, sequence: &str, number: u64) -> Result<RangeHistory, StoreError> {
+        if let Some(trouble) = self.history_trouble() {
+            return Ok(RangeHistory::lacking(trouble));
+        }
+        let grants = self.transaction(|mut work| async move {
+            let grants = history::of(&mut work, sequence, number).await;
+            (work, grants)
+        });
+        grants.await.map(RangeHistory::of)
+    }
+
+    fn history_trouble(&self) -> Option<String> {
+        self.history_trouble.get().cloned()
     }
 }
 
@@ -166,6 +182,7 @@ async fn allocate(
     len: NonZeroU32,
     key: Option<&IdempotencyKey>,
     seen: SeenSequence,
+    writer: Option<Writer<'_>>,
 ) -> Result<IdRange, Fault> {
     let before = existing(work, sequence).await?;
     let moment = work.moment().await?;
@@ -184,11 +201,14 @@ async fn allocate(
         if let Some(key) = key {
             remember(work, key, &range, len, moment.now_ms).await?;
         }
+        if let Some(writer) = writer {
+            history::keep(work, &range, writer, moment.now_ms).await?;
+        }
     }
     Ok(range)
 }
 
-async fn give_back(work: &mut Work, tail: &IdRange) -> Result<bool, Fault> {
+async fn give_back(work: &mut Work, tail: &IdRange, writer: Option<Writer<'_>>) -> Result<bool, Fault> {
     let Some(before) = locked(work, &tail.sequence).await? else { return Ok(false) };
     let Ok(version) = i64::try_from(tail.version) else { return Ok(false) };
     let moment = work.moment().await?;
@@ -212,6 +232,9 @@ async fn give_back(work: &mut Work, tail: &IdRange) -> Result<bool, Fault> {
         return Ok(false);
     }
     replace(work, &before.row, &after, &moment.incarnation).await?;
+    if writer.is_some() {
+        history::shorten(work, tail).await?;
+    }
     Ok(true)
 }
 

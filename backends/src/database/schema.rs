@@ -66,11 +66,30 @@ pub(super) async fn prepare_gapless(session: &mut Session, dialect: Dialect) -> 
     made.map_err(|fault| may_not_make(fault, session, dialect.gapless_ddl(), ""))
 }
 
+/// Makes the table of the history of ranges, which has no part in the version of the schema either.
+pub(super) async fn make_range(session: &mut Session, dialect: Dialect) -> Result<(), Fault> {
+    if dialect == Dialect::MySql {
+        return session.batch(dialect.range_ddl()).await;
+    }
+    session.begin().await?;
+    let made = async {
+        session.batch(LOCK_POSTGRES).await?;
+        session.batch(dialect.range_ddl()).await
+    };
+    match made.await {
+        Ok(()) => session.commit().await,
+        Err(fault) => {
+            session.rollback().await?;
+            Err(fault)
+        }
+    }
+}
+
 async fn is_made(session: &mut Session, dialect: Dialect) -> Result<bool, Fault> {
     is_there(session, dialect, "mintage_schema").await
 }
 
-async fn is_there(session: &mut Session, dialect: Dialect, table: &str) -> Result<bool, Fault> {
+pub(super) async fn is_there(session: &mut Session, dialect: Dialect, table: &str) -> Result<bool, Fault> {
     let sql = match dialect {
         // Found where any statement would find it, in whichever schema that is. Not by `to_regclass`, which remembers inside a
         // transaction that there was none before the lock was waited for.

@@ -12,6 +12,7 @@ pub(crate) mod column;
 mod error;
 mod format;
 mod gapless;
+mod history;
 mod lease;
 mod range;
 mod read;
@@ -76,6 +77,10 @@ pub struct SqliteStore {
     seen: Seen,
     clock: Arc<dyn Clock>,
     timeout: Duration,
+    /// What this process is called in the history of ranges.
+    instance: String,
+    /// Whether the database has the table of that history: always, once a store was opened to mint.
+    keeps_history: bool,
 }
 
 impl SqliteStore {
@@ -135,22 +140,24 @@ impl SqliteStore {
         // An application's own database stays in the mode it is in.
         let finding = async {
             let mut link = options(&path).connect().await.map_err(|error| Fault::from(error).at(&path))?;
-            schema::find(&mut Conn { link: &mut link, tables: &tables }, &path).await.map_err(|fault| fault.at(&path))
+            let mut conn = Conn { link: &mut link, tables: &tables };
+            let found = schema::find(&mut conn, &path).await.map_err(|fault| fault.at(&path))?;
+            Ok((found, history::is_there(&mut conn).await.map_err(|fault| fault.at(&path))?))
         };
-        if !within(timeout, &path, finding).await? {
+        let (found, keeps_history) = within(timeout, &path, finding).await?;
+        if !found {
             return Ok(None);
         }
         let options = options(&path).journal_mode(SqliteJournalMode::Wal);
-        Ok(Some(Self {
-            path,
-            options,
-            identity,
-            tables,
-            idle: Mutex::default(),
-            seen: Seen::default(),
-            clock,
-            timeout,
-        }))
+        let (idle, seen, instance) = (Mutex::default(), Seen::default(), String::new());
+        Ok(Some(Self { path, options, identity, tables, idle, seen, clock, timeout, instance, keeps_history }))
+    }
+
+    /// Under this name in the history of ranges.
+    #[must_use]
+    pub fn with_instance(mut self, instance: impl Into<String>) -> Self {
+        self.instance = instance.into();
+        self
     }
 
     async fn open_with(
@@ -172,16 +179,8 @@ impl SqliteStore {
             Ok((link, identity))
         };
         let (link, identity) = within(timeout, &path, opening).await?;
-        Ok(Self {
-            path,
-            options,
-            identity,
-            tables,
-            idle: Mutex::new(Some(link)),
-            seen: Seen::default(),
-            clock,
-            timeout,
-        })
+        let (idle, seen, instance) = (Mutex::new(Some(link)), Seen::default(), String::new());
+        Ok(Self { path, options, identity, tables, idle, seen, clock, timeout, instance, keeps_history: true })
     }
 
     /// Runs a whole call, cut off at the timeout: then the outcome is unknown, and the connection is closed.
@@ -267,7 +266,7 @@ impl BackendFactory for SqliteFactory {
         let path = address.folder.join(Self::path(&address.url).map_err(refused)?);
         let timeout = Duration::from_millis(address.timeout_ms);
         let opened = SqliteStore::open_named(path, address.clock.clone(), timeout, address.tables.clone()).await;
-        Ok(backend(opened?))
+        Ok(backend(opened?.with_instance(&address.instance)))
     }
 
     async fn open_existing(&self, address: &Address) -> Result<Option<Backend>, StoreError> {
@@ -275,7 +274,7 @@ impl BackendFactory for SqliteFactory {
         let timeout = Duration::from_millis(address.timeout_ms);
         let tables = address.tables.clone();
         let found = SqliteStore::open_existing_named(path, address.clock.clone(), timeout, tables).await;
-        Ok(found?.map(backend))
+        Ok(found?.map(|store| backend(store.with_instance(&address.instance))))
     }
 
     async fn vitals(&self, address: &Address) -> Result<Vitals, StoreError> {

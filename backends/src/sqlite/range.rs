@@ -4,12 +4,12 @@ use std::{num::NonZeroU32, path::Path};
 
 use async_trait::async_trait;
 use mintage_core::{
-    IdRange, IdempotencyKey, RangeStore, Sequence, SequenceRow, StoreError,
+    IdRange, IdempotencyKey, RangeHistory, RangeStore, Sequence, SequenceRow, StoreError,
     protocol::{self, UNLISTED},
 };
 use sqlx::sqlite::SqliteRow;
 
-use super::{Conn, READ, SqliteStore, WRITE, error::Fault, read, stopped};
+use super::{Conn, READ, SqliteStore, WRITE, error::Fault, history, read, stopped};
 use crate::{
     rules::{self, ANSWERS_KEPT_MS, Answer, corrupt},
     seen::SeenSequence,
@@ -46,7 +46,7 @@ impl RangeStore for SqliteStore {
             let mut work = self.begin(WRITE).await?;
             let now_ms = work.now_ms;
             let seen = self.seen.sequence(&sequence.name);
-            let range = allocate(&mut work.conn(), sequence, len, key, seen, now_ms).await;
+            let range = allocate(&mut work.conn(), sequence, len, key, seen, self.writer(), now_ms).await;
             let range = work.end(range).await?;
             self.seen.saw_range(&range);
             Ok(range)
@@ -57,7 +57,7 @@ impl RangeStore for SqliteStore {
     async fn give_back(&self, tail: IdRange) -> Result<bool, StoreError> {
         self.call(async {
             let mut work = self.begin(WRITE).await?;
-            let taken = give_back(&mut work.conn(), &tail).await;
+            let taken = give_back(&mut work.conn(), &tail, self.keeps_history).await;
             work.end(taken).await
         })
         .await
@@ -109,6 +109,22 @@ impl RangeStore for SqliteStore {
         })
         .await
     }
+
+    async fn range_history(&self, sequence: &str, number: u64) -> Result<RangeHistory, StoreError> {
+        self.call(async {
+            let mut work = self.begin(READ).await?;
+            let history = history::of(&mut work.conn(), sequence, number).await;
+            work.end(history).await
+        })
+        .await
+    }
+}
+
+impl SqliteStore {
+    /// Under which name ranges are written into the history, if there is one.
+    fn writer(&self) -> Option<&str> {
+        self.keeps_history.then_some(self.instance.as_str())
+    }
 }
 
 pub(super) async fn create(conn: &mut Conn<'_>, sequence: &Sequence) -> Result<(), Fault> {
@@ -141,6 +157,7 @@ async fn allocate(
     len: NonZeroU32,
     key: Option<&IdempotencyKey>,
     seen: SeenSequence,
+    writer: Option<&str>,
     now_ms: u64,
 ) -> Result<IdRange, Fault> {
     let before = existing(conn, sequence).await?;
@@ -157,11 +174,14 @@ async fn allocate(
         if let Some(key) = key {
             remember(conn, key, &range, len, now_ms).await?;
         }
+        if let Some(instance) = writer {
+            history::keep(conn, &range, instance, now_ms).await?;
+        }
     }
     Ok(range)
 }
 
-async fn give_back(conn: &mut Conn<'_>, tail: &IdRange) -> Result<bool, Fault> {
+async fn give_back(conn: &mut Conn<'_>, tail: &IdRange, keeps_history: bool) -> Result<bool, Fault> {
     let Some(before) = sequence_row(conn, &tail.sequence).await? else { return Ok(false) };
     let Ok(version) = i64::try_from(tail.version) else { return Ok(false) };
     let asked_by_key: i64 = conn
@@ -179,6 +199,9 @@ async fn give_back(conn: &mut Conn<'_>, tail: &IdRange) -> Result<bool, Fault> {
         return Ok(false);
     }
     replace(conn, &before, &after).await?;
+    if keeps_history {
+        history::shorten(conn, tail).await?;
+    }
     Ok(true)
 }
 

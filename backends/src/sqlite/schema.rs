@@ -4,7 +4,7 @@ use std::path::Path;
 
 use mintage_core::TablePrefix;
 
-use super::{Conn, error::Fault, read};
+use super::{Conn, error::Fault, history, read};
 use crate::rules::{corrupt, refused};
 
 /// What this code makes and understands. A database of a higher version is left alone, one of a lower version is brought up
@@ -132,6 +132,7 @@ pub(super) async fn prepare(conn: &mut Conn<'_>, path: &Path) -> Result<(), Faul
         conn.batch(step).await?;
         conn.query("UPDATE mintage_schema SET version = ?").bind(version).execute(&mut *conn.link).await?;
     }
+    conn.batch(history::TABLE).await?;
     Ok(())
 }
 
@@ -148,7 +149,7 @@ pub(super) async fn find(conn: &mut Conn<'_>, path: &Path) -> Result<bool, Fault
 pub(super) fn ddl(tables: &TablePrefix) -> String {
     let steps: String =
         STEPS.iter().map(|(version, step)| format!("{step}UPDATE mintage_schema SET version = {version};\n")).collect();
-    tables.apply(&format!("{}{steps}", TABLES.trim_start())).into_owned()
+    tables.apply(&format!("{}{steps}{}", TABLES.trim_start(), history::TABLE)).into_owned()
 }
 
 async fn is_made(conn: &mut Conn<'_>) -> Result<bool, Fault> {

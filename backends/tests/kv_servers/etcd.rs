@@ -16,6 +16,12 @@ async fn etcd_keeps_the_laws() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn numbers_name_their_process() {
+    let Some(server) = Etcd::start() else { return };
+    who_got_a_number(server.url()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn many_processes_at_once() {
     let Some(server) = Etcd::start() else { return };
     many_at_once(server.url()).await;

@@ -182,6 +182,49 @@ fn assert_windows_disjoint(leases: &[Lease]) {
     }
 }
 
+/// The process that got a number is named, also once later ranges have filled pages; and a tail that came back is nobody's.
+async fn who_got_a_number(url: &str) {
+    let (factory, mut address) = at(url);
+    let mut named = async |instance: &str| {
+        instance.clone_into(&mut address.instance);
+        factory.open(&address).await.unwrap().ranges.unwrap()
+    };
+    let (one, two) = (named("billing-3").await, named("web-1").await);
+    let orders = Sequence::new("orders", 1);
+    one.create(&orders).await.unwrap();
+    for nth in 0..150_u32 {
+        let store = if nth.is_multiple_of(3) { &two } else { &one };
+        let range = store.allocate(&orders, count(10), None).await.unwrap();
+        if nth == 64 {
+            // The first of its page.
+            assert!(store.give_back(IdRange::new("orders", range.start + 4, range.end, range.version)).await.unwrap());
+        }
+    }
+    let grants = async |number: u64| {
+        let history = two.range_history("orders", number).await.unwrap();
+        assert_eq!(history.lack, None);
+        let told = history.grants.into_iter().map(|grant| (grant.start, grant.end, grant.instance));
+        told.collect::<Vec<_>>()
+    };
+    let of = |start: u64, end: u64, instance: &str| vec![(start, end, instance.to_owned())];
+    assert_eq!(grants(1).await, of(1, 11, "web-1"));
+    assert_eq!(grants(640).await, of(631, 641, "web-1"));
+    assert_eq!(grants(644).await, of(641, 645, "billing-3"));
+    assert_eq!(grants(645).await, of(645, 655, "billing-3"), "who got the tail after");
+    assert_eq!(grants(1_494).await, of(1_485, 1_495, "billing-3"));
+    assert_eq!((grants(0).await, grants(1_495).await), (vec![], vec![]));
+    // A tail of forty ranges, which are on three pages.
+    let last = one.allocate(&orders, count(10), None).await.unwrap();
+    assert!(one.give_back(IdRange::new("orders", last.end - 404, last.end, last.version)).await.unwrap());
+    let start = last.end - 404;
+    assert_eq!((grants(start - 1).await.len(), grants(start).await, grants(last.start).await), (1, vec![], vec![]));
+    one.allocate(&orders, count(500), None).await.unwrap();
+    for number in [start, start + 200, start + 499] {
+        assert_eq!(grants(number).await, of(start, start + 500, "billing-3"));
+    }
+    assert_eq!(grants(1).await, of(1, 11, "web-1"));
+}
+
 /// 1,024 worker ids and 64 stores at once, as 64 processes would be: distinct ids, disjoint ranges.
 async fn many_at_once(url: &str) {
     let mut tasks = tokio::task::JoinSet::new();

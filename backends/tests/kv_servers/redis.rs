@@ -18,6 +18,41 @@ async fn redis_keeps_the_laws() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn numbers_name_their_process() {
+    let Some(server) = Redis::start() else { return };
+    who_got_a_number(&new(&server)).await;
+}
+
+/// There are as many pages as there may be, planted: the oldest goes, and whoever asks is told so.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_oldest_ranges_are_dropped_and_it_is_told() {
+    let Some(server) = Redis::start() else { return };
+    let store = open(&new(&server)).await.unwrap().ranges.unwrap();
+    let orders = Sequence::new("orders", 1_000_000);
+    store.create(&orders).await.unwrap();
+    let now_ms = SystemClock.unix_ms();
+    let pages: Vec<String> = (0..256)
+        .map(|nth| format!(r#"{{"number":{nth},"start":{},"end":{},"at_ms":{now_ms}}}"#, nth * 32, nth * 32 + 32))
+        .collect();
+    let list = format!(r#"1 {{"pages":[{}],"dropped":false}}"#, pages.join(","));
+    assert_eq!(server.command(&["SET", "{mintage}:ranges:orders:pages", &list]), "OK");
+    let row = |nth: u32| format!(r#"{{"start":{nth},"end":{},"instance":"gone","at_ms":1}}"#, nth + 1);
+    for page in [0, 1] {
+        let rows = format!(r#"1 {{"rows":[{}]}}"#, row(page * 32));
+        assert_eq!(server.command(&["SET", &format!("{{mintage}}:ranges:orders:{page}"), &rows]), "OK");
+    }
+    let held = async |number: u64| store.range_history("orders", number).await.unwrap();
+    assert!(held(0).await.grants.len() == 1 && held(0).await.lack.is_none());
+    for _ in 0..33 {
+        store.allocate(&orders, count(1), None).await.unwrap();
+    }
+    let lack = held(0).await.lack.unwrap();
+    assert!(held(0).await.grants.is_empty() && lack.contains("the last 8192 ranges of a sequence"), "{lack}");
+    assert_eq!((held(32).await.grants.len(), held(1_000_032).await.grants.len()), (1, 1));
+    assert_eq!(server.command(&["EXISTS", "{mintage}:ranges:orders:0"]), "0", "the page itself is gone");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn many_processes_at_once() {
     let Some(server) = Redis::start() else { return };
     many_at_once(&new(&server)).await;

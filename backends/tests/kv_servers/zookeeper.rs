@@ -16,6 +16,12 @@ async fn zookeeper_keeps_the_laws() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn numbers_name_their_process() {
+    let Some(server) = ZooKeeper::start() else { return };
+    who_got_a_number(server.url()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn many_processes_at_once() {
     // One client may have 60 connections by default, and all come from this machine.
     let Some(server) = ZooKeeper::start_with(&["maxClientCnxns=0"]) else { return };

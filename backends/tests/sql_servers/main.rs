@@ -7,6 +7,7 @@ mod access;
 mod contract;
 mod crowd;
 mod faults;
+mod history;
 mod lives;
 mod planted;
 mod prefixes;

@@ -3,7 +3,9 @@
 use std::{fs, path::Path, sync::Arc, time::Duration};
 
 use mintage_backends::FileStore;
-use mintage_core::{ManualClock, RangeStore, Sequence, StoreError, StoreErrorKind, TokenRow, TokenStore};
+use mintage_core::{
+    ManualClock, RangeGrant, RangeHistory, RangeStore, Sequence, StoreError, StoreErrorKind, TokenRow, TokenStore,
+};
 
 use crate::{NOW_MS, count, holder, pool, terms};
 
@@ -122,6 +124,24 @@ async fn a_state_of_version_1_is_brought_up_to_date() {
     store.insert(&TokenRow::new("api_keys", "7km1dzhm", [0xa7; 32], NOW_MS)).await.unwrap();
     assert!(fs::read_to_string(&path).unwrap().contains("\"schema_version\":3"));
     assert_eq!(open(folder.path()).await.unwrap().list("api_keys").await.unwrap().len(), 1);
+}
+
+/// A state of the second version has no history of ranges: it begins with the next range.
+#[tokio::test]
+async fn a_state_of_version_2_is_brought_up_to_date() {
+    let (folder, good) = used().await;
+    let path = folder.path().join("state.json");
+    let text = String::from_utf8(good).unwrap();
+    let (before, _) = text.split_once(",\"ranges\":").unwrap();
+    let old = format!("{}}}}}", before.replace("\"schema_version\":3", "\"schema_version\":2"));
+    fs::write(&path, old).unwrap();
+    let store = open(folder.path()).await.unwrap().with_instance("billing-3");
+    assert_eq!(store.list("api_keys").await.unwrap().len(), 1);
+    let range = store.allocate(&Sequence::new("orders", 1), count(1), None).await.unwrap();
+    assert_eq!(store.range_history("orders", range.start - 1).await.unwrap(), RangeHistory::default());
+    let history = store.range_history("orders", range.start).await.unwrap();
+    assert_eq!(history.grants, [RangeGrant::new(range.start, range.end, "billing-3", NOW_MS)]);
+    assert!(fs::read_to_string(&path).unwrap().contains("\"schema_version\":3"));
 }
 
 #[tokio::test]

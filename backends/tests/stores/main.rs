@@ -5,6 +5,7 @@
 mod contract;
 mod disk;
 mod file;
+mod history;
 mod lives;
 mod planted;
 mod processes;

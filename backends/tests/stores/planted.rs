@@ -10,7 +10,7 @@ use async_trait::async_trait;
 use mintage_backends::Memory;
 use mintage_core::{
     Fence, Format, FormatStore, Grant, Holder, IdRange, IdempotencyKey, Lease, LeaseRow, LeaseStore, LeaseTerms,
-    ManualClock, RangeStore, Sequence, SequenceRow, StoreError, StoreErrorKind, WorkerChoice, WorkerPool,
+    ManualClock, RangeHistory, RangeStore, Sequence, SequenceRow, StoreError, StoreErrorKind, WorkerChoice, WorkerPool,
     testkit::store::{self, Trial},
 };
 
@@ -42,6 +42,7 @@ enum Fault {
     RestsNot,
     CountsWorkersUp,
     NoHistory,
+    ForgetsWhoGotARange,
     AcceptsAnyFormat,
     RecordsNoFormat,
 }
@@ -131,6 +132,13 @@ impl RangeStore for Careless {
 
     async fn sequences(&self) -> Result<Vec<SequenceRow>, StoreError> {
         self.good.sequences().await
+    }
+
+    async fn range_history(&self, sequence: &str, number: u64) -> Result<RangeHistory, StoreError> {
+        if self.has(Fault::ForgetsWhoGotARange) {
+            return Ok(RangeHistory::default());
+        }
+        self.good.range_history(sequence, number).await
     }
 }
 
@@ -275,6 +283,7 @@ fn every_planted_fault_is_found_by_the_law_it_breaks() {
         (Fault::RestsNot, "a released worker id rests"),
         (Fault::CountsWorkersUp, "claims and releases stay inside the block"),
         (Fault::NoHistory, "history names the holder of an instant"),
+        (Fault::ForgetsWhoGotARange, "the history knows who got a number"),
         (Fault::AcceptsAnyFormat, "the first format of an entity is kept"),
         (Fault::RecordsNoFormat, "the first format of an entity is kept"),
     ] {

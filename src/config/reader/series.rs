@@ -1,6 +1,6 @@
 //! `[series.NAME]`: formats that are unambiguous, and zones that exist.
 
-use mintage_core::plugin::Settings;
+use mintage_core::plugin::{RangesKept, Settings};
 
 use super::{Block, EntityConfig, Known, Reader};
 use crate::{
@@ -34,6 +34,7 @@ impl<'c> Reader<'c> {
         let format = series_format(&mut settings);
         let range = settings.integer("range", 1..=SERIES_RANGE_MAX).unwrap_or(1);
         let gapless = settings.flag("gapless").unwrap_or(false);
+        settings.choice("durability", &["weak"]);
         if gapless && settings.has("range") {
             settings.refuse("range", "a gapless series assigns one number at a time: take this line out");
         }
@@ -78,6 +79,47 @@ impl<'c> Reader<'c> {
             );
             let at = self.block(section, name).and_then(|block| block.setting("gapless")).map(|setting| setting.at);
             self.refuse(&join(&join(section, name), "gapless"), at, message);
+        }
+    }
+
+    /// Whoever counts needs a store that remembers how far it has counted, or has to say that it need not.
+    pub(super) fn durability_fits(
+        &mut self,
+        entities: &[EntityConfig],
+        series: &[SeriesConfig],
+        stores: &[StoreConfig],
+    ) {
+        let counting = entities.iter().filter(|entity| entity.needs.sequence.is_some() && !entity.needs.gapless);
+        let entities = counting
+            .flat_map(|entity| entity.range_stores().into_iter().map(|store| ("entities", &entity.name, store)));
+        let series = series.iter().filter(|one| !one.gapless).map(|one| ("series", &one.name, one.store.as_str()));
+        for (section, name, store) in entities.chain(series) {
+            let Some(store) = stores.iter().find(|known| known.name == store) else { continue };
+            let factory = self.catalog.backends().iter().find(|factory| factory.url_scheme() == store.url_scheme());
+            let kept = factory.map_or(RangesKept::ForGood, |factory| factory.ranges_kept(&store.url));
+            let Some(block) = self.block(section, name) else { continue };
+            let is_meant = block.text("durability").is_some_and(|(word, _)| word == "weak");
+            let message = match kept {
+                RangesKept::WhileOpen if !is_meant => format!(
+                    "store {} ({}:) forgets how far it has counted, so numbers would come again after the end of the process: choose \
+                     another store, or write durability = \"weak\" here if that is meant, as in a test",
+                    store.name,
+                    store.url_scheme()
+                ),
+                RangesKept::NotAtAll => format!(
+                    "store {} ({}:) keeps no numbers as its URL has it, because it may forget its last writes: choose another store, or \
+                     take the weak durability out of its URL",
+                    store.name,
+                    store.url_scheme()
+                ),
+                _ => continue,
+            };
+            let key = ["store", "stores"].into_iter().find(|key| block.setting(key).is_some());
+            let (path, at) = match key.and_then(|key| Some((key, block.setting(key)?.at))) {
+                Some((key, at)) => (join(&block.path, key), at),
+                None => (block.path, block.at),
+            };
+            self.refuse(&path, Some(at), message);
         }
     }
 

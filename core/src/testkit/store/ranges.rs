@@ -4,7 +4,7 @@ use std::num::NonZeroU32;
 
 use super::{Trial, join_all, must, must_not};
 use crate::{
-    IdRange, IdempotencyKey, RANGE_END, RangeStore, Sequence, SequenceRow, StoreErrorKind,
+    IdRange, IdempotencyKey, RANGE_END, RangeHistory, RangeStore, Sequence, SequenceRow, StoreErrorKind,
     protocol::{UNLISTED, raises},
 };
 
@@ -25,6 +25,7 @@ pub async fn all(store: &dyn RangeStore, trial: Trial) {
     the_end_is_orderly(store).await;
     the_last_number_alone(store).await;
     listed_by_name(store).await;
+    history_knows_who_got_a_number(store).await;
     no_sequence_has_the_name_of_all_others(store).await;
     stopped_until_raised(store).await;
 }
@@ -379,6 +380,69 @@ pub async fn stopped_until_raised(store: &dyn RangeStore) {
         must(LAW, store.raise(&Sequence::new(name, 0), 0).await);
     }
     assert!(must(LAW, store.waiting().await).is_empty(), "{LAW}: all were raised");
+}
+
+/// The history names the range that holds a number, shortened where a tail was taken back, and no other. A store may keep none:
+/// then it says so.
+///
+/// # Panics
+/// When it tells another story than the ranges.
+pub async fn history_knows_who_got_a_number(store: &dyn RangeStore) {
+    const LAW: &str = "the history knows who got a number";
+    let name = "law-history";
+    let sequence = made(LAW, store, name, 1).await;
+    let cut = async |len: u32| must(LAW, store.allocate(&sequence, count(len), None).await);
+    let held = async |number: u64| -> Vec<(u64, u64)> {
+        let history = must(LAW, store.range_history(name, number).await);
+        assert_eq!(history.lack, None, "{LAW}: it keeps a history, and now lacks something");
+        history.grants.iter().map(|grant| (grant.start, grant.end)).collect()
+    };
+    let before = must(LAW, store.range_history(name, 1).await);
+    assert!(before.grants.is_empty(), "{LAW}: {before:?} before anything was cut");
+    if before.lack.is_some() {
+        return;
+    }
+    let first = cut(100).await;
+    for (number, expected) in [(0, vec![]), (1, vec![(1, 101)]), (100, vec![(1, 101)]), (101, vec![])] {
+        assert_eq!(held(number).await, expected, "{LAW}: who had {number}");
+    }
+    assert!(must(LAW, store.range_history("law-history-other", 5).await).grants.is_empty(), "{LAW}: another sequence");
+    let at_ms = |history: RangeHistory| history.grants.first().map_or(0, |grant| grant.at_ms);
+    assert!(at_ms(must(LAW, store.range_history(name, 1).await)) > 0, "{LAW}: it does not say when");
+
+    let tail = IdRange::new(name, 41, 101, first.version);
+    assert!(must(LAW, store.give_back(tail).await), "{LAW}: an untouched tail was not taken back");
+    assert_eq!((held(40).await, held(41).await), (vec![(1, 41)], vec![]), "{LAW}: after a tail was taken back");
+    let second = cut(10).await;
+    assert_eq!((held(40).await, held(41).await), (vec![(1, 41)], vec![(41, 51)]), "{LAW}: who got the tail");
+    assert!(must(LAW, store.give_back(second).await), "{LAW}: an untouched range was not taken back");
+    assert_eq!(held(41).await, vec![], "{LAW}: a range that was taken back whole");
+
+    // A process that gives back several ranges in a row gives them back as one.
+    let (_, third) = (cut(10).await, cut(10).await);
+    assert!(
+        must(LAW, store.give_back(IdRange::new(name, 44, third.end, third.version)).await),
+        "{LAW}: two ranges at once"
+    );
+    assert_eq!((held(43).await, held(44).await, held(55).await), (vec![(41, 44)], vec![], vec![]), "{LAW}: two ranges");
+    let again = cut(1).await;
+    assert!(must(LAW, store.give_back(IdRange::new(name, 41, again.end, again.version)).await), "{LAW}: all of them");
+    assert_eq!((held(40).await, held(41).await), (vec![(1, 41)], vec![]), "{LAW}: all of them");
+
+    let once = key("law-history");
+    let keyed = must(LAW, store.allocate(&sequence, count(5), Some(&once)).await);
+    let again = must(LAW, store.allocate(&sequence, count(5), Some(&once)).await);
+    assert_eq!(again, keyed, "{LAW}: a repeat of a key");
+    assert_eq!(held(43).await, vec![(41, 46)], "{LAW}: a repeat is no second range");
+    must(LAW, store.raise(&sequence, RANGE_END - 3).await);
+    let last = cut(10).await;
+    assert_eq!((last.start, last.end), (RANGE_END - 3, RANGE_END), "{LAW}: the end of the sequence");
+    assert_eq!(
+        (held(1_000).await, held(RANGE_END - 1).await),
+        (vec![], vec![(RANGE_END - 3, RANGE_END)]),
+        "{LAW}: the end"
+    );
+    assert_eq!((held(RANGE_END).await, held(u64::MAX).await), (vec![], vec![]), "{LAW}: beyond the end");
 }
 
 async fn made(law: &str, store: &dyn RangeStore, name: &str, start: u64) -> Sequence {

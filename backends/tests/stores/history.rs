@@ -1,0 +1,105 @@
+//! The history of ranges where it is kept on this machine: who is named, for how long, and what a database of before lacks.
+
+use std::{path::Path, sync::Arc, time::Duration};
+
+use mintage_backends::{Builtin, SqliteStore};
+use mintage_core::{
+    ManualClock, RangeGrant, RangeHistory, RangeStore, Sequence,
+    plugin::{Address, Backend, BackendFactory, Catalog, Plugin},
+    protocol::HISTORY_KEPT_MS,
+};
+
+use crate::{NOW_MS, count, sqlite::connect};
+
+fn factory(url: &str) -> Arc<dyn BackendFactory> {
+    let mut catalog = Catalog::default();
+    Builtin::install(&mut catalog);
+    catalog.backends().iter().find(|factory| url.starts_with(factory.url_scheme())).cloned().unwrap()
+}
+
+fn address(url: &str, folder: &Path, instance: &str) -> Address {
+    let mut address = Address::new(url, folder, Arc::new(ManualClock::at(NOW_MS)));
+    instance.clone_into(&mut address.instance);
+    address
+}
+
+async fn open(url: &str, folder: &Path, instance: &str) -> Arc<dyn RangeStore> {
+    factory(url).open(&address(url, folder, instance)).await.unwrap().ranges.unwrap()
+}
+
+#[tokio::test]
+async fn each_process_is_named_for_its_own_numbers() {
+    for url in ["memory:", "file:ids", "sqlite:ids.db"] {
+        let folder = tempfile::tempdir().unwrap();
+        let orders = Sequence::new("orders", 1);
+        let one = open(url, folder.path(), "billing-3").await;
+        one.create(&orders).await.unwrap();
+        assert_eq!(one.allocate(&orders, count(1_000), None).await.unwrap().end, 1_001);
+        // Nobody finds what another has in memory.
+        let two = if url == "memory:" { Arc::clone(&one) } else { open(url, folder.path(), "web-1").await };
+        two.allocate(&orders, count(10), None).await.unwrap();
+        let named = async |number: u64| two.range_history("orders", number).await.unwrap();
+        let other = if url == "memory:" { "billing-3" } else { "web-1" };
+        assert_eq!(named(345).await, RangeHistory::of(vec![RangeGrant::new(1, 1_001, "billing-3", NOW_MS)]), "{url}");
+        assert_eq!(named(1_010).await.grants, [RangeGrant::new(1_001, 1_011, other, NOW_MS)], "{url}");
+        assert_eq!(named(1_011).await, RangeHistory::default(), "{url}");
+        // A reader finds it, too.
+        let read: Option<Backend> = factory(url).open_existing(&address(url, folder.path(), "")).await.unwrap();
+        if let Some(read) = read {
+            let history = read.ranges.unwrap().range_history("orders", 345).await.unwrap();
+            assert_eq!(history, named(345).await, "{url}");
+        }
+    }
+}
+
+/// A database that was made before there was a history: it begins when a process opens it to mint, and a reader makes nothing.
+#[tokio::test]
+async fn a_database_of_before_begins_its_history() {
+    let folder = tempfile::tempdir().unwrap();
+    let (url, orders) = ("sqlite:ids.db", Sequence::new("orders", 1));
+    let store = open(url, folder.path(), "billing-3").await;
+    store.create(&orders).await.unwrap();
+    store.allocate(&orders, count(10), None).await.unwrap();
+    drop(store);
+    let path = folder.path().join("ids.db");
+    sqlx::raw_sql("DROP TABLE mintage_range").execute(&mut connect(&path).await).await.unwrap();
+
+    let read =
+        factory(url).open_existing(&address(url, folder.path(), "web-1")).await.unwrap().unwrap().ranges.unwrap();
+    let lack = read.range_history("orders", 5).await.unwrap().lack.unwrap();
+    assert!(lack.contains("kept no history of ranges"), "{lack}");
+    let range = read.allocate(&orders, count(10), None).await.unwrap();
+    assert!(read.give_back(range).await.unwrap(), "it mints without history");
+
+    let store = open(url, folder.path(), "web-1").await;
+    let range = store.allocate(&orders, count(10), None).await.unwrap();
+    assert_eq!(store.range_history("orders", 5).await.unwrap(), RangeHistory::default());
+    assert_eq!(store.range_history("orders", range.start).await.unwrap().grants[0].instance, "web-1");
+}
+
+#[tokio::test]
+async fn sqlite_keeps_400_days_and_forgets_a_little_at_a_time() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("ids.db");
+    let clock = ManualClock::at(NOW_MS);
+    let store = SqliteStore::open(&path, Arc::new(clock.clone()), Duration::from_secs(20)).await.unwrap();
+    let orders = Sequence::new("orders", 0);
+    store.create(&orders).await.unwrap();
+    for _ in 0..250 {
+        store.allocate(&orders, count(1), None).await.unwrap();
+    }
+    let kept = async || {
+        let rows = sqlx::query_scalar::<_, i64>("SELECT count(*) FROM mintage_range");
+        rows.fetch_one(&mut connect(&path).await).await.unwrap()
+    };
+    clock.advance(HISTORY_KEPT_MS);
+    store.allocate(&orders, count(1), None).await.unwrap();
+    assert_eq!(kept().await, 251, "400 days are kept");
+    clock.advance(1);
+    for left in [152, 53, 4, 5] {
+        store.allocate(&orders, count(1), None).await.unwrap();
+        assert_eq!(kept().await, left);
+    }
+    assert_eq!(store.range_history("orders", 249).await.unwrap(), RangeHistory::default());
+    assert_eq!(store.range_history("orders", 250).await.unwrap().grants.len(), 1);
+}
