@@ -1,5 +1,7 @@
 //! Redis: the laws, and the ways in which it forgets.
 
+use std::sync::atomic::{AtomicU16, AtomicUsize, Ordering};
+
 use mintage_core::{IdempotencyKey, RANGE_END, plugin::Tls, protocol::UNLISTED};
 use mintage_servers_for_tests::{Certificates, Redis};
 
@@ -194,15 +196,14 @@ async fn back_to_the_old_primary() {
         let value = old.command(&["GET", &key]);
         assert_eq!(new_one.command(&["SET", &key, &value]), "OK");
     }
-    address.to(new_one.port());
+    address.to(new_one.port()).await;
     assert_eq!(allocate(&store, &orders, 10).await.unwrap_err().kind(), StoreErrorKind::RolledBack);
     store.ranges.as_ref().unwrap().raise(&orders, 500).await.unwrap();
     let given = allocate(&store, &orders, 10).await.unwrap();
     let there = claim_at_last(&store, &pool, 2).await;
     assert!(there.fence.inc == 2 && there.window.start >= first.window.end, "{there:?}");
 
-    address.to(old.port());
-    // Others have gone on with the old one: its clock of grants is not behind.
+    address.to(old.port()).await;
     let told = allocate(&store, &orders, 10).await.unwrap_err();
     assert_eq!(told.kind(), StoreErrorKind::RolledBack, "{told}");
     let told = store.leases.as_ref().unwrap().renew(&there, &holder(2), &terms()).await.unwrap_err();
@@ -217,7 +218,8 @@ async fn back_to_the_old_primary() {
 /// An address that leads to one server, then to another.
 struct Switch {
     port: u16,
-    upstream: Arc<std::sync::atomic::AtomicU16>,
+    upstream: Arc<AtomicU16>,
+    open: Arc<AtomicUsize>,
     cut: tokio::sync::watch::Sender<()>,
 }
 
@@ -225,29 +227,36 @@ impl Switch {
     async fn start(upstream: u16) -> Self {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
-        let upstream = Arc::new(std::sync::atomic::AtomicU16::new(upstream));
+        let (upstream, open) = (Arc::new(AtomicU16::new(upstream)), Arc::new(AtomicUsize::new(0)));
         let (cut, ends) = tokio::sync::watch::channel(());
-        let leads_to = Arc::clone(&upstream);
+        let (leads_to, counted) = (Arc::clone(&upstream), Arc::clone(&open));
         tokio::spawn(async move {
             while let Ok((mut client, _)) = listener.accept().await {
-                let port = leads_to.load(std::sync::atomic::Ordering::SeqCst);
-                let mut ends = ends.clone();
+                let port = leads_to.load(Ordering::SeqCst);
+                let (mut ends, open) = (ends.clone(), Arc::clone(&counted));
+                open.fetch_add(1, Ordering::SeqCst);
                 ends.mark_unchanged();
                 tokio::spawn(async move {
-                    let Ok(mut server) = tokio::net::TcpStream::connect(("127.0.0.1", port)).await else { return };
+                    let mut server = tokio::net::TcpStream::connect(("127.0.0.1", port)).await.unwrap();
                     tokio::select! {
                         _ = tokio::io::copy_bidirectional(&mut client, &mut server) => {}
                         _ = ends.changed() => {}
                     }
+                    drop((client, server));
+                    open.fetch_sub(1, Ordering::SeqCst);
                 });
             }
         });
-        Self { port, upstream, cut }
+        Self { port, upstream, open, cut }
     }
 
-    fn to(&self, port: u16) {
-        self.upstream.store(port, std::sync::atomic::Ordering::SeqCst);
+    /// Cuts every connection, and answers when none is left.
+    async fn to(&self, port: u16) {
+        self.upstream.store(port, Ordering::SeqCst);
         self.cut.send_replace(());
+        while self.open.load(Ordering::SeqCst) > 0 {
+            sleep(5).await;
+        }
     }
 }
 
