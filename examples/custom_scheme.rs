@@ -158,6 +158,7 @@ scheme = "nano"
 length = 16
 [entities.orders]
 scheme = "segment"
+durability = "weak"
 [stores.main]
 url = "memory:"
 "#;

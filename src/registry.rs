@@ -599,9 +599,9 @@ impl RegistryBuilder {
 
     /// What this process is called in the history of ranges: as in its leases, if it is called something there.
     fn instance(&self, checked: &Checked) -> String {
-        let given = self.environment.value(Environment::INSTANCE).filter(|name| config::is_instance_name(name));
+        let given = self.environment.value(Environment::INSTANCE).filter(|name| crate::config::is_instance_name(name));
         let of_pool = || checked.pools.iter().find_map(|pool| pool.instance.clone());
-        given.map(str::to_owned).or_else(of_pool).unwrap_or_else(instance::name)
+        given.map(str::to_owned).or_else(of_pool).unwrap_or_else(crate::instance::name)
     }
 
     /// What opens a store, and with which address: its password is read for that.

@@ -63,7 +63,7 @@ fn config_of(folder: &Path, entities: &[(&str, &str)]) -> Config {
         "version = 1\n[stores.main]\nurl = \"memory:\"\n[keys.main]\nfile = \"the.keys\"\n[workers.main]\n".to_owned();
     for (number, (scheme, public)) in entities.iter().enumerate() {
         let more = match *scheme {
-            "segment" => format!("start = {START}"),
+            "segment" => format!("start = {START}\ndurability = \"weak\""),
             "snowflake" => "epoch = \"2026-01-01T00:00:00Z\"\nlayout = { time = 41, worker = 10, sequence = 12 }\n\
                             worker = { pool = \"main\" }"
                 .to_owned(),

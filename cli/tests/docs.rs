@@ -47,7 +47,7 @@ const LANGUAGES: &[&str] = &["console", "toml", "rust", "rust,no_run", "json", "
 /// Parts of a config lack what they refer to: it is added from here.
 const REFERRED_TO: &[(&str, &str, &str)] = &[
     ("pool = \"main\"", "[workers.main]", "[workers.main]\nstore = \"main\"\n"),
-    ("", "[stores.main]", "[stores.main]\nurl = \"memory:\"\n"),
+    ("", "[stores.main]", "[stores.main]\nurl = \"sqlite:mintage.db\"\n"),
     ("", "[entities.", "[entities.users]\nscheme = \"uuidv7\"\n"),
 ];
 
@@ -184,7 +184,7 @@ fn without_stores(schema: &str) -> Vec<&str> {
 fn the_scheme_document_says_what_explain_says() {
     const SNOWFLAKES: [&str; 4] = ["twitter", "sonyflake", "region-2-8", "js53"];
     const OTHERS: [&str; 5] = ["segment", "uuidv7", "ulid", "ksuid", "uuidv4"];
-    let mut config = "version = 1\nworkers.main = {}\nstores.main = { url = \"memory:\" }\n".to_owned();
+    let mut config = "version = 1\nworkers.main = {}\nstores.main = { url = \"sqlite:mintage.db\" }\n".to_owned();
     for (number, preset) in SNOWFLAKES.iter().enumerate() {
         let settings = format!("scheme = \"snowflake\"\nlayout = \"{preset}\"\nworker = {{ pool = \"main\" }}\n");
         write!(config, "[entities.preset_{number}]\n{settings}").unwrap();

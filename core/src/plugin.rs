@@ -509,6 +509,16 @@ pub struct Key {
     pub about: &'static str,
 }
 
+impl Key {
+    /// `durability = "weak"`, of an entity that counts in a store: for [`SchemeFactory::keys`] of a scheme that asks for a
+    /// [sequence](Needs::sequence). Without that word a store that forgets its ranges is refused.
+    pub const DURABILITY: Self = Self {
+        name: "durability",
+        kind: KeyKind::Choice(&["weak"]),
+        about: "Says that its numbers may begin again when its process ends: for tests, with a store that forgets, such as memory:.",
+    };
+}
+
 /// What a config key takes.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]

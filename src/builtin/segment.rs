@@ -65,6 +65,7 @@ const KEYS: &[Key] = &[
         kind: KeyKind::Texts,
         about: "Several stores instead of one, each with a share of the numbers: of two, one gives the odd ones.",
     },
+    Key::DURABILITY,
     TEXT_KEY,
 ];
 
@@ -154,6 +155,8 @@ impl SchemeFactory for SegmentFactory {
                 settings.refuse(key, "gapless numbers are assigned one at a time: take this line out");
             }
         }
+        // Whether the store needs it, the reader of the whole config knows.
+        settings.choice("durability", &["weak"]);
         let text = text_form(settings);
         let stride = stride(settings);
         let names = stores(settings);

@@ -42,7 +42,6 @@ pub(super) const ENTITY: &[Key] = &[
         KeyKind::Text,
         "The store that keeps its format and its ranges; may be left out where there is only one.",
     ),
-    key("durability", KeyKind::Choice(DURABILITY), DURABILITY_ABOUT),
     key(
         "public",
         KeyKind::Table(PUBLIC),
@@ -53,10 +52,6 @@ pub(super) const ENTITY: &[Key] = &[
 /// The scheme of entities that have secret tokens instead of ids. It is no factory's: a secret has no bits, no order and no
 /// public form.
 pub(super) const BEARER: &str = "bearer";
-
-/// `durability` of whatever counts in a store.
-pub(super) const DURABILITY: &[&str] = &["weak"];
-const DURABILITY_ABOUT: &str = "Says that its numbers may begin again when its process ends: for tests, with a store that forgets, such as memory:.";
 
 /// One line for lists and editors, as factories have.
 pub(super) const BEARER_ABOUT: &str = "Secret tokens, such as API keys; only their hashes are kept.";
@@ -108,7 +103,7 @@ pub(super) const SERIES: &[Key] = &[
         "When numbers begin again; by default as often as the date in the format changes.",
     ),
     key("store", KeyKind::Text, "The store that counts; may be left out where there is only one."),
-    key("durability", KeyKind::Choice(DURABILITY), DURABILITY_ABOUT),
+    Key::DURABILITY,
     key("start", KeyKind::Integer(0, i64::MAX), "The first number of each period. Default 1."),
     key(
         "range",

@@ -9,7 +9,7 @@ use mintage_core::plugin::{Catalog, Place, Problem, SchemeFactory, Setting, Sett
 
 use super::{
     Checked, Config, ConfigErrors, EntityConfig, Environment, KeyConfig, Problems, StoreConfig,
-    keys::{BEARER, DURABILITY, ENTITY_NAME, Grammar, NAME, REALM},
+    keys::{BEARER, ENTITY_NAME, Grammar, NAME, REALM},
     offer::Offer,
     shape::Shape,
     tree::join,
@@ -153,13 +153,8 @@ impl<'c> Reader<'c> {
             settings
                 .refuse("", format!("the scheme {} cannot use these settings and does not say why", factory.name()));
         }
-        settings.choice("durability", DURABILITY);
         let plan = plan?;
         let needs = plan.needs();
-        if needs.sequence.is_none() && settings.has("durability") {
-            let message = format!("{} ids are not counted in a store: take this line out", factory.name());
-            settings.refuse("durability", message);
-        }
         let store = if needs.shares.is_empty() { store } else { self.shares(block, &needs.shares, known) };
         let public = self.public(block, plan.as_ref(), known);
         Some(EntityConfig {

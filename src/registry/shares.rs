@@ -8,7 +8,8 @@ use std::{collections::BTreeMap, num::NonZeroU32, sync::Arc};
 
 use async_trait::async_trait;
 use mintage_core::{
-    Format, FormatStore, IdRange, IdempotencyKey, RangeStore, Sequence, SequenceRow, StoreError, StoreErrorKind,
+    Format, FormatStore, IdRange, IdempotencyKey, RangeHistory, RangeStore, Sequence, SequenceRow, StoreError,
+    StoreErrorKind,
 };
 use tokio::sync::OnceCell;
 

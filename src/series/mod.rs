@@ -48,6 +48,7 @@ use crate::{
 /// [series.invoices]
 /// format = "{yyyy}{mm}{dd}-{n:06}"
 /// zone = "Europe/Berlin"
+/// durability = "weak"
 /// [stores.main]
 /// url = "memory:"
 /// "#;

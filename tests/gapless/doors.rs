@@ -126,5 +126,5 @@ fn stores_without_transactions_are_refused_by_name() {
     let told = check("sqlite:ids.db", &format!("{entity}range = 5\nrefill_at = 0.5\n")).unwrap_err();
     assert_eq!(told.lines().count(), 2, "{told}");
     // Off is off.
-    assert!(check("memory:", &SERIES.replace("gapless = true", "gapless = false")).is_ok());
+    assert!(check("memory:", &SERIES.replace("gapless = true", "gapless = false\ndurability = \"weak\"")).is_ok());
 }

@@ -43,7 +43,7 @@ fn allocations(act: impl FnOnce()) -> u64 {
 }
 
 async fn registry() -> Registry {
-    let text = EVERY_SCHEME.replace("STORE", "memory:").replace("range = 100", "range = 1000");
+    let text = EVERY_SCHEME.replace("STORE", "memory:").replace("range = 100", "range = 1000\ndurability = \"weak\"");
     Registry::builder().builtins().build(config_in(Path::new("."), &text)).await.unwrap()
 }
 

@@ -112,7 +112,7 @@ fn other_layouts() {
     assert_eq!((found.anatomy.worker, found.anatomy.sequence), (Some(2675), Some(578)));
     assert_eq!(time::rfc3339(found.anatomy.time.unwrap().unix_ms, 1), "2020-08-26T13:43:27.313Z");
 
-    let text = EVERY_SCHEME.replace("STORE", "memory:").replace("2026-01-01T00:00:00Z", "1970-01-01T00:00:00Z");
+    let text = EVERY_SCHEME.replace("STORE", "sqlite:ids.db").replace("2026-01-01T00:00:00Z", "1970-01-01T00:00:00Z");
     let builder = builder(NOW_MS, Path::new("nowhere"));
     let checked = builder
         .check(&config_in(

@@ -110,7 +110,7 @@ fn segment() -> impl Strategy<Value = String> {
     (1..=5_000_i64, starts, select(vec![0.0, 0.2, 1.0]), 1..=8_u32, texts()).prop_map(
         |(range, start, refill_at, initial, text)| {
             format!(
-                "scheme = \"segment\"\nrange = {range}\nstart = {start}\nrefill_at = {refill_at:?}\n\
+                "scheme = \"segment\"\ndurability = \"weak\"\nrange = {range}\nstart = {start}\nrefill_at = {refill_at:?}\n\
                  initial_ranges = {initial}\n{text}"
             )
         },
@@ -152,7 +152,9 @@ fn every_scheme_keeps_them_whatever_the_config() {
 /// Each scheme at least once, as the shipped config has it.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_shipped_config_keeps_them() {
-    let text = include_str!("../../mintage.toml").replace("sqlite:mintage.db", "memory:");
+    let text = include_str!("../../mintage.toml")
+        .replace("sqlite:mintage.db", "memory:")
+        .replace("\"segment\"", "\"segment\"\ndurability = \"weak\"");
     let environment = mintage::Environment::default();
     let registry = Registry::builder().builtins().environment(environment);
     let folder = tempfile::tempdir().unwrap();

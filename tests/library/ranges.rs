@@ -349,7 +349,7 @@ async fn a_target_sizes_ranges_by_the_rate() {
 
 fn check(keys: &str) -> Result<mintage::config::Checked, mintage::ConfigErrors> {
     let text = format!(
-        "version = 1\n[entities.orders]\nscheme = \"segment\"\n{keys}\n[stores.a]\nurl = \"memory:\"\n\
+        "version = 1\n[entities.orders]\nscheme = \"segment\"\n{keys}\n[stores.a]\nurl = \"sqlite:a.db\"\n\
          [stores.b]\nurl = \"sqlite:b.db\"\n[stores.c]\nurl = \"sqlite:b.db\"\n"
     );
     Registry::builder().builtins().check(&Config::parse(&text, "mintage.toml").unwrap())
@@ -420,7 +420,7 @@ fn what_cannot_be_is_refused_with_its_place() {
 fn two_entities_on_one_shared_sequence_are_refused() {
     let text = "version = 1\n[entities.orders]\nscheme = \"segment\"\nstores = [\"a\", \"b\"]\n\
                 [entities.bills]\nscheme = \"segment\"\nstore = \"b\"\nsequence = \"orders\"\n\
-                [stores.a]\nurl = \"memory:\"\n[stores.b]\nurl = \"sqlite:b.db\"\n";
+                [stores.a]\nurl = \"sqlite:a.db\"\n[stores.b]\nurl = \"sqlite:b.db\"\n";
     let errors = Registry::builder().builtins().check(&Config::parse(text, "mintage.toml").unwrap()).unwrap_err();
     assert_eq!(
         errors.to_string().trim(),
@@ -433,7 +433,7 @@ fn two_entities_on_one_shared_sequence_are_refused() {
 fn a_series_keeps_apart_from_every_store_of_an_entity() {
     let text = "version = 1\n[entities.orders]\nscheme = \"segment\"\nstores = [\"a\", \"b\"]\nsequence = \"bills/x\"\n\
                 [series.bills]\nformat = \"{n}\"\nstore = \"b\"\n\
-                [stores.a]\nurl = \"memory:\"\n[stores.b]\nurl = \"sqlite:b.db\"\n";
+                [stores.a]\nurl = \"sqlite:a.db\"\n[stores.b]\nurl = \"sqlite:b.db\"\n";
     let errors = Registry::builder().builtins().check(&Config::parse(text, "mintage.toml").unwrap()).unwrap_err();
     assert!(errors.to_string().contains("the sequence of entity orders begins with bills/"), "{errors}");
 }

@@ -6,7 +6,7 @@ use super::{Block, EntityConfig, Known, Reader};
 use crate::{
     config::{
         SeriesConfig, StoreConfig,
-        keys::{DURABILITY, ENTITY_NAME, SERIES_RANGE_MAX},
+        keys::{ENTITY_NAME, SERIES_RANGE_MAX},
         tree::join,
         words,
     },
@@ -34,7 +34,7 @@ impl<'c> Reader<'c> {
         let format = series_format(&mut settings);
         let range = settings.integer("range", 1..=SERIES_RANGE_MAX).unwrap_or(1);
         let gapless = settings.flag("gapless").unwrap_or(false);
-        settings.choice("durability", DURABILITY);
+        settings.choice("durability", &["weak"]);
         if gapless && settings.has("range") {
             settings.refuse("range", "a gapless series assigns one number at a time: take this line out");
         }
