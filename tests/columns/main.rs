@@ -26,6 +26,7 @@ const CONFIG: &str = r#"
 version = 1
 [entities.orders]
 scheme = "segment"
+durability = "weak"
 [entities.users]
 scheme = "uuidv7"
 [entities.documents]

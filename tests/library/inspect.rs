@@ -403,6 +403,113 @@ async fn a_number_is_an_order_if_the_sequence_has_come_so_far() {
     assert_eq!(best(&witness.inspect("175928847299117063").await).0, "discord");
 }
 
+/// The reading as an order of a text that is a number.
+async fn as_order(witness: &Witness, number: &str) -> mintage::Candidate {
+    let candidates = witness.inspect(number).await.candidates;
+    candidates.into_iter().find(|found| found.entity.as_deref() == Some("orders")).unwrap()
+}
+
+#[tokio::test]
+async fn a_number_names_the_process_that_got_its_range() {
+    let folder = tempfile::tempdir().unwrap();
+    let (registry, witness) = witnessed(folder.path()).await;
+    let event = registry.minter::<Event>().unwrap().mint().unwrap();
+    let holder = witness.inspect(&event.raw().to_string()).await.candidates[0].minted_by[0].instance.clone();
+    let orders = registry.minter::<Order>().unwrap();
+    for _ in 0..10 {
+        orders.mint().unwrap();
+    }
+    let held = as_order(&witness, "10").await;
+    let [(store, grant)] = &held.ranges[..] else { panic!("{held:?}") };
+    assert_eq!((store.as_str(), grant.start, grant.instance == holder, grant.at_ms), ("main", 1, true, NOW_MS));
+    assert!(grant.end > 11, "what it holds is its own: {grant:?}");
+
+    // What it gave back is nobody's, and the next process is named for what it got of it.
+    registry.close().await.unwrap();
+    let environment = Environment::of([
+        ("MINTAGE_STORE", format!("sqlite:{}", folder.path().join("mintage.db").display())),
+        ("MINTAGE_INSTANCE", "billing-3".to_owned()),
+    ]);
+    let next = builder(NOW_MS + 5_000, folder.path()).environment(environment).once(3);
+    let next = next.build(shipped_in(folder.path())).await.unwrap();
+    assert_eq!(next.minter::<Order>().unwrap().mint_ready().await.unwrap().raw(), 11);
+    next.close().await.unwrap();
+    let [first, second] = [as_order(&witness, "10").await, as_order(&witness, "11").await];
+    assert_eq!((first.ranges[0].1.end, first.ranges[0].1.instance == holder), (11, true), "{first:?}");
+    assert_eq!((second.ranges.len(), second.ranges[0].1.instance.as_str()), (1, "billing-3"), "{second:?}");
+    let told = "stores.main gave 11 to 11 to billing-3 on 2026-11-30T12:00:05.000Z";
+    assert!(second.reasons.iter().any(|why| why == told), "{:?}", second.reasons);
+    let json = witness.inspect("11").await.to_json();
+    assert_eq!(
+        json["minted_by"],
+        json!([{"owner": "billing-3", "store": "main", "first": "11", "last": "11", "at": "2026-11-30T12:00:05.000Z"}])
+    );
+    assert!(as_order(&witness, "12").await.ranges.is_empty(), "not handed out yet");
+}
+
+/// What the history does not know is told with the reason.
+#[tokio::test]
+async fn where_nobody_can_be_named_it_says_why() {
+    const CONFIG: &str =
+        "version = 1\n[entities.orders]\nscheme = \"segment\"\nKEYS\n[stores.main]\nurl = \"sqlite:mintage.db\"\n";
+    let reasons = async |keys: &str, number: &str, tamper: &'static str| {
+        let folder = tempfile::tempdir().unwrap();
+        let config = config_in(folder.path(), &CONFIG.replace("KEYS", keys));
+        let builder = || Registry::builder().builtins().clock(ManualClock::at(NOW_MS));
+        let registry = builder().build(config.clone()).await.unwrap();
+        registry.close().await.unwrap();
+        let mut sequences = builder().sequences(&config).await.unwrap();
+        let orders = sequences.find("orders", None).await.unwrap();
+        sequences.raise(&orders, 100).await.unwrap();
+        let options = sqlx::sqlite::SqliteConnectOptions::new().filename(folder.path().join("mintage.db"));
+        let mut conn = sqlx::ConnectOptions::connect(&options).await.unwrap();
+        sqlx::raw_sql(tamper).execute(&mut conn).await.unwrap();
+        let witness = builder().witness(&config).await.unwrap();
+        let found = as_order(&witness, number).await;
+        assert!(found.ranges.is_empty(), "{found:?}");
+        found.reasons.join("; ")
+    };
+    let told = reasons("", "50", "").await;
+    assert!(told.contains("the sequence has come as far as 99; which process had it is not known"), "{told}");
+    assert!(told.contains("stores.main: no range in its history holds it: it was passed over by a raise"), "{told}");
+    let told = reasons("", "50", "DROP TABLE mintage_range").await;
+    assert!(told.contains("not known: stores.main: the database was made by a Mintage that kept no history"), "{told}");
+    let told = reasons("gapless = true", "50", "").await;
+    assert!(told.contains("it is gapless") && told.contains("the row that has it"), "{told}");
+    let told = reasons("increment = 10\noffset = 3", "50", "").await;
+    assert!(told.contains("none of ours: this config mints every 10th number from 3 on"), "{told}");
+    let told = reasons("increment = 10\noffset = 3", "53", "").await;
+    assert!(told.contains("passed over by a raise"), "{told}");
+    let told = reasons("", "100", "").await;
+    assert!(
+        told.contains("not handed out yet: the sequence stands at 100") && !told.contains("which process"),
+        "{told}"
+    );
+}
+
+/// Of two stores the one that gave the number is asked, and named.
+#[tokio::test]
+async fn a_number_of_two_stores_is_named_by_its_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = "version = 1\n[entities.orders]\nscheme = \"segment\"\nstores = [\"a\", \"b\"]\nrange = 10\n\
+                [stores.a]\nurl = \"sqlite:a.db\"\n[stores.b]\nurl = \"file:b\"\n";
+    let config = config_in(folder.path(), text);
+    let registry = Registry::builder().builtins().build(config.clone()).await.unwrap();
+    let orders = registry.minter::<Order>().unwrap();
+    let mut minted = Vec::new();
+    for _ in 0..12 {
+        minted.push(orders.mint_ready().await.unwrap().raw());
+    }
+    let witness = Registry::builder().builtins().witness(&config).await.unwrap();
+    for number in minted {
+        let found = as_order(&witness, &number.to_string()).await;
+        let [(store, grant)] = &found.ranges[..] else { panic!("{number}: {found:?}") };
+        assert_eq!(store, if number % 2 == 1 { "a" } else { "b" }, "{number}");
+        assert!((grant.start..grant.end).contains(&number), "{number}: {grant:?}");
+    }
+    registry.close().await.unwrap();
+}
+
 /// Looking must change nothing: no store is made, no worker id claimed, no format recorded.
 #[tokio::test]
 async fn looking_makes_no_store() {

@@ -45,7 +45,134 @@ fn a_good_config_is_summed_up() {
     assert_eq!(ran.err, "");
     assert!(!folder.path("mintage.db").exists(), "nothing is opened");
     let listed = folder.run(&["check", "-o", "json"]).expect(0).json();
-    assert_eq!(listed, json!([]));
+    assert!(listed.as_array().unwrap().iter().all(|row| row["severity"] == "note"), "{listed}");
+}
+
+/// How long minting goes on without the store and how far ids may be ahead of the clock are two bounds, and each is told.
+#[test]
+fn both_bounds_and_the_pools_and_each_promise_are_told() {
+    let text = SHIPPED
+        .replace("ttl = \"10s\", renew = \"3s\", window = \"60s\"", "ttl = \"30s\", renew = \"10s\", window = \"10m\"")
+        .replace("[workers.main]\n", "[workers.main]\ncount = 4\n")
+        .replace("on_step = \"borrow\"", "on_step = \"refuse\"")
+        .replace("max_drift = \"10ms\"", "max_drift = \"25ms\"");
+    let folder = Folder::with(&text);
+    let expected = [
+        (
+            "entities.events",
+            "while its store is down a process mints on for 590s to 600s (renewed every 10s), to the end of its window of 600s",
+        ),
+        ("entities.events", "runs at most 25ms ahead of the wall clock (max_drift): in a full time unit"),
+        (
+            "workers.main",
+            "worker ids 0 to 255, those of region eu, for 64 processes at once, 4 each; leased from store main",
+        ),
+        ("stores.main", "Ranges, leases, formats and tokens in one SQLite database; survives crashes and power loss"),
+        ("entities.orders", "segment: from 1 to 9223372036854775807"),
+    ];
+    let told = folder.run(&["check"]).expect(0);
+    let json = folder.run(&["check", "-o", "json"]).expect(0).json();
+    let csv = folder.run(&["check", "-o", "csv"]).expect(0);
+    for (path, words) in expected {
+        let name = path.strip_prefix("entities.").unwrap_or(path);
+        assert!(told.lines().iter().any(|line| line.starts_with(name) && line.contains(words)), "{words}: {told:?}");
+        let noted = |row: &Value| row["path"] == path && row["message"].as_str().unwrap().contains(words);
+        assert!(json.as_array().unwrap().iter().any(|row| row["severity"] == "note" && noted(row)), "{words}: {json}");
+        let line = |line: &&str| line.starts_with(&format!("note,,,{path},")) && line.contains(words);
+        assert!(csv.lines().iter().any(|found| line(found)), "{words}: {csv:?}");
+    }
+    let explained = folder.run(&["explain", "events"]).expect(0);
+    assert!(explained.out.contains("outage ") && explained.out.contains("ahead "), "{explained:?}");
+
+    let strict = text.replace("renew = \"10s\",", "renew = \"5s\", stop = \"8s\",");
+    let told = Folder::with(&strict).run(&["check"]).expect(0);
+    let bound =
+        "mints on for 3s to 8s (renewed every 5s), then `stop` = 8s ends it, before the end of its window of 600s";
+    assert!(told.out.contains(bound), "{told:?}");
+}
+
+/// R6: what counts needs a store that remembers. `check`, `new` and the library say the same.
+#[test]
+fn numbers_need_a_store_that_remembers() {
+    let refused = |text: &str, place: &str, words: &str| {
+        let folder = Folder::with(text);
+        let told = folder.run(&["check"]).expect(1);
+        assert!(told.lines().len() == 1 && told.out.starts_with(place) && told.out.contains(words), "{told:?}");
+        folder.run(&["new", "orders"]).expect(2).says(told.lines()[0]);
+        let builder = mintage::Registry::builder().builtins();
+        let library = builder.check(&Config::parse(text, "mintage.toml").unwrap()).unwrap_err();
+        assert_eq!(library.to_string().trim(), told.lines()[0]);
+    };
+    let orders = "version = 1\n[entities.orders]\nscheme = \"segment\"\n";
+    let memory = "[stores.main]\nurl = \"memory:\"\n";
+    refused(
+        &format!("{orders}{memory}"),
+        "mintage.toml:2:11 entities.orders: store main (memory:) forgets",
+        "write durability = \"weak\" here if that is meant",
+    );
+    refused(
+        &format!("{orders}store = \"main\"\n{memory}[stores.b]\nurl = \"file:b\"\n"),
+        "mintage.toml:4:1 entities.orders.store: store main (memory:) forgets",
+        "choose another store",
+    );
+    refused(
+        &format!("{orders}durability = \"strong\"\n{memory}"),
+        "mintage.toml:4:1 entities.orders.durability: ",
+        "\"strong\"",
+    );
+    let meant = Folder::with(&format!("{orders}durability = \"weak\"\n{memory}"));
+    meant.run(&["check"]).expect(0);
+    assert_eq!(meant.run(&["new", "orders"]).expect(0).out, "1\n");
+    let series = "version = 1\n[series.orders]\nformat = \"{n:06}\"\n";
+    let told = Folder::with(&format!("{series}{memory}")).run(&["check"]).expect(1);
+    assert!(told.out.contains("series.orders: store main (memory:) forgets"), "{told:?}");
+    Folder::with(&format!("{series}durability = \"weak\"\n{memory}")).run(&["check"]).expect(0);
+    // A lease does not need it: windows are never handed out twice by one process, and memory is one process.
+    let events = SHIPPED.split_once("[entities.events]").map(|(_, rest)| rest.split("\n\n").next().unwrap()).unwrap();
+    let leases = format!("version = 1\n[entities.events]{events}\n[workers.main]\n{memory}");
+    Folder::with(&leases).run(&["check"]).expect(0);
+}
+
+/// Redis that may forget keeps leases only, whatever an entity says.
+#[cfg(feature = "redis")]
+#[test]
+fn weak_redis_keeps_no_numbers() {
+    let config = |keys: &str, url: &str| {
+        Folder::with(&format!(
+            "version = 1\n[entities.orders]\nscheme = \"segment\"\n{keys}[stores.main]\nurl = \"redis://localhost:1{url}\"\n"
+        ))
+    };
+    for keys in ["", "durability = \"weak\"\n"] {
+        let told = config(keys, "?durability=weak").run(&["check"]).expect(1);
+        assert!(
+            told.out.contains("entities.orders: store main (redis:) keeps no numbers as its URL has it"),
+            "{told:?}"
+        );
+    }
+    config("", "").run(&["check"]).expect(0);
+}
+
+/// A function knows one layout; an entity that had two gets none.
+#[test]
+fn an_entity_of_several_layouts_gets_no_function() {
+    let ddl = ["store", "ddl", "--function", "events", "--shard", "3"];
+    let one = "version = 1\n[entities.events]\nscheme = \"snowflake\"\nepoch = \"2026-01-01T00:00:00Z\"\n\
+               layout = { time = 41, worker = 11, sequence = 11 }\nworker = { pool = \"main\" }\n\
+               [workers.main]\n[stores.main]\nurl = \"sqlite:ids.db\"\n";
+    assert!(Folder::with(one).run(&ddl).expect(0).out.contains("time:41 worker:11 sequence:11"));
+    for until in ["2026-06-01T00:00:00Z", "2099-01-01T00:00:00Z"] {
+        let before = format!(
+            "layouts = [{{ until = \"{until}\", epoch = \"2026-01-01T00:00:00Z\", \
+             layout = {{ time = 41, worker = 10, sequence = 12 }} }}]\nworker = {{ pool"
+        );
+        let refused = Folder::with(
+            &one.replace("worker = { pool", &before)
+                .replace("time = 41, worker = 11", "time = 40, worker = 11")
+                .replace("sequence = 11", "sequence = 12"),
+        );
+        let told = refused.run(&ddl).expect(2).says("entities.events has more than one layout");
+        assert_eq!(told.out, "");
+    }
 }
 
 #[test]

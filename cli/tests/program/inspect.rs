@@ -122,6 +122,26 @@ fn an_order_number_is_known_once_it_was_handed_out() {
 }
 
 #[test]
+fn an_order_number_names_its_process() {
+    for store in ["sqlite:ids.db", "file:ids"] {
+        let folder = Folder::shipped();
+        let run = |instance: &str, args: &[&str]| {
+            folder.run_with(&[("MINTAGE_STORE", store), ("MINTAGE_INSTANCE", instance)], args).expect(0)
+        };
+        run("billing-3", &["new", "orders", "-n", "40"]);
+        run("web-1", &["new", "orders", "-n", "2"]);
+        let told = run("desk", &["inspect", "40", "42", "-o", "json"]).json();
+        let by = |nth: usize| told[nth]["minted_by"][0].clone();
+        assert_eq!((&by(0)["owner"], &by(0)["store"]), (&json!("billing-3"), &json!("main")), "{told}");
+        assert_eq!((&by(0)["first"], &by(0)["last"]), (&json!("1"), &json!("40")), "{told}");
+        assert_eq!((&by(1)["owner"], &by(1)["first"]), (&json!("web-1"), &json!("41")), "{told}");
+        let text = run("desk", &["inspect", "12"]);
+        assert!(text.out.contains("by  billing-3, which got 1 to 40 from stores.main\n"), "{text:?}");
+        assert!(text.out.contains("stores.main gave 1 to 40 to billing-3 on 20"), "{text:?}");
+    }
+}
+
+#[test]
 fn versions_one_and_six_tell_their_time_and_four_tells_none() {
     let folder = Folder::shipped();
     let ids = [

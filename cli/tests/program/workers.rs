@@ -33,6 +33,25 @@ fn the_holders_are_listed() {
     folder.run(&["workers", "other"]).expect(2).says("no pool \"other\" (known: main)");
 }
 
+/// The history is full, planted: the oldest had to go, and whoever asks is told so.
+#[test]
+fn a_history_that_was_cut_short_says_so() {
+    let folder = Folder::shipped();
+    let run = |args: &[&str]| folder.run_with(&[("MINTAGE_STORE", "file:ids")], args).expect(0);
+    run(&["new", "events"]);
+    assert_eq!(run(&["workers", "history", "main"]).err, "mintage: nobody could make ids of that instant\n");
+    let state = std::fs::read_to_string(folder.path("ids/state.json")).unwrap();
+    let (before, rest) = state.split_once("\"grants\":[").unwrap();
+    let (grant, after) = rest.split_once(']').unwrap();
+    let grants = vec![grant; 10_000].join(",");
+    folder.write("ids/state.json", format!("{before}\"grants\":[{grants}]{after}"));
+    let told = run(&["workers", "history", "main", "-o", "csv"]);
+    assert!(
+        told.err.contains("this may not be all: this kind of store keeps the last 10000 grants of a pool"),
+        "{told:?}"
+    );
+}
+
 #[test]
 fn history_names_who_could_make_an_id() {
     let folder = with_a_dead_holder();
