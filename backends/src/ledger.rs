@@ -142,12 +142,11 @@ impl Ledger {
             return false;
         }
         let taken = self.sequences.get_mut(&tail.sequence).is_some_and(|row| protocol::give_back(row, tail));
-        let kept = self.ranges.get_mut(&tail.sequence).filter(|_| taken);
-        // The range that a tail is taken back of was cut last.
-        if let Some(kept) = kept
-            && kept.back_mut().is_some_and(|last| last.shorten(tail))
-        {
-            kept.pop_back();
+        if taken && let Some(kept) = self.ranges.get_mut(&tail.sequence) {
+            // A process gives its ranges back as one tail where they follow each other.
+            while kept.back_mut().is_some_and(|last| last.shorten(tail.start)) {
+                kept.pop_back();
+            }
         }
         taken
     }

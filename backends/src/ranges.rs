@@ -14,15 +14,13 @@ pub(crate) struct RangeRow {
     pub(crate) start: u64,
     /// One past the last number.
     pub(crate) end: u64,
-    /// The sequence's version just after the cut: a tail names its range by it.
-    version: u64,
     instance: String,
     pub(crate) at_ms: u64,
 }
 
 impl RangeRow {
     pub(crate) fn new(range: &IdRange, instance: &str, at_ms: u64) -> Self {
-        Self { start: range.start, end: range.end, version: range.version, instance: instance.to_owned(), at_ms }
+        Self { start: range.start, end: range.end, instance: instance.to_owned(), at_ms }
     }
 
     /// Whether it was cut longer ago than history is kept.
@@ -30,11 +28,9 @@ impl RangeRow {
         self.at_ms.saturating_add(HISTORY_KEPT_MS) < now_ms
     }
 
-    /// Takes `tail` off, if it is this range's; says whether nothing is left.
-    pub(crate) fn shorten(&mut self, tail: &IdRange) -> bool {
-        if self.version == tail.version && self.end == tail.end {
-            self.end = tail.start;
-        }
+    /// Takes what begins at `start` off; says whether nothing is left.
+    pub(crate) fn shorten(&mut self, start: u64) -> bool {
+        self.end = self.end.min(start);
         self.end <= self.start
     }
 

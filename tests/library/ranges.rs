@@ -416,6 +416,23 @@ fn what_cannot_be_is_refused_with_its_place() {
     }
 }
 
+/// Redis that may forget keeps leases only, whatever an entity says.
+#[cfg(feature = "redis")]
+#[test]
+fn weak_redis_keeps_no_numbers() {
+    let check = |keys: &str, url: &str| {
+        let url = format!("redis://localhost:1{url}");
+        let text =
+            format!("version = 1\n[entities.orders]\nscheme = \"segment\"\n{keys}[stores.main]\nurl = \"{url}\"\n");
+        Registry::builder().builtins().check(&Config::parse(&text, "mintage.toml").unwrap())
+    };
+    for keys in ["", "durability = \"weak\"\n"] {
+        let told = check(keys, "?durability=weak").unwrap_err().to_string();
+        assert!(told.contains("entities.orders: store main (redis:) keeps no numbers as its URL has it"), "{told}");
+    }
+    check("", "").unwrap();
+}
+
 #[test]
 fn two_entities_on_one_shared_sequence_are_refused() {
     let text = "version = 1\n[entities.orders]\nscheme = \"segment\"\nstores = [\"a\", \"b\"]\n\

@@ -26,14 +26,33 @@ pub(super) async fn keep<C: Cells>(work: &mut Work<'_, C>, range: &IdRange, inst
     Ok(())
 }
 
-/// Shortens the range whose tail is being taken back: it was cut last. The record of the latest ranges has been read.
-pub(super) fn shorten<C: Cells>(work: &mut Work<'_, C>, tail: &IdRange) -> Result<(), StoreError> {
+/// Takes back what begins at `tail`: of the latest ranges as a rule, and of the page before them where the tail is that of several
+/// ranges. The record of the latest ranges has been read.
+pub(super) async fn shorten<C: Cells>(work: &mut Work<'_, C>, tail: &IdRange) -> Result<(), StoreError> {
     let key = ranges_key(&tail.sequence);
     let Some(mut latest) = work.record::<Ranges>(&key)? else { return Ok(()) };
-    if latest.rows.last_mut().is_some_and(|last| last.shorten(tail)) {
-        latest.rows.pop();
-    }
+    latest.shorten(tail.start);
     work.put(key, &latest);
+    if !latest.rows.is_empty() {
+        return Ok(());
+    }
+    let list = range_pages_key(&tail.sequence);
+    work.load([list.clone()]).await?;
+    let Some(mut kept) = work.record::<RangePages>(&list)? else { return Ok(()) };
+    while let Some(last) = kept.pages.last_mut().filter(|last| last.end > tail.start) {
+        let key = range_page_key(&tail.sequence, last.number);
+        work.load([key.clone()]).await?;
+        let mut page: Ranges = work.record(&key)?.unwrap_or_default();
+        page.shorten(tail.start);
+        last.end = tail.start;
+        if page.rows.is_empty() {
+            work.remove(key);
+            kept.pages.pop();
+        } else {
+            work.put(key, &page);
+        }
+    }
+    work.put(list, &kept);
     Ok(())
 }
 

@@ -65,7 +65,7 @@ impl<C: Cells> RangeStore for CellStore<C> {
             let mut backoff = Backoff::default();
             loop {
                 let mut work = self.begin(&[sequence_key(&tail.sequence), ranges_key(&tail.sequence)]).await?;
-                let answer = give_back(&mut work, &tail);
+                let answer = give_back(&mut work, &tail).await;
                 if let Some(taken) = work.settle(answer, &mut backoff).await? {
                     return Ok(taken);
                 }
@@ -162,7 +162,7 @@ fn allocate<C: Cells>(
     Ok((range, true))
 }
 
-fn give_back<C: Cells>(work: &mut Work<'_, C>, tail: &IdRange) -> Result<bool, Fault> {
+async fn give_back<C: Cells>(work: &mut Work<'_, C>, tail: &IdRange) -> Result<bool, Fault> {
     let key = sequence_key(&tail.sequence);
     let Some(mut counter) = work.record::<Counter>(&key)? else { return Ok(false) };
     // A repeat of its key would hand these numbers out a second time.
@@ -172,7 +172,7 @@ fn give_back<C: Cells>(work: &mut Work<'_, C>, tail: &IdRange) -> Result<bool, F
     }
     counter.keyed = false;
     work.put(key, &counter);
-    history::shorten(work, tail)?;
+    history::shorten(work, tail).await?;
     Ok(true)
 }
 

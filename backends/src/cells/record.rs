@@ -229,6 +229,13 @@ pub(super) struct Ranges {
     pub(super) rows: Vec<RangeRow>,
 }
 
+impl Ranges {
+    /// Takes off what begins at `start`.
+    pub(super) fn shorten(&mut self, start: u64) {
+        self.rows.retain_mut(|row| !row.shorten(start));
+    }
+}
+
 /// The pages of earlier ranges.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -85,29 +85,17 @@ pub(super) async fn keep(work: &mut Work, range: &IdRange, writer: Writer<'_>, n
     work.session.run(purge, &[(&range.sequence).into(), old_ms.into()]).await.map(drop)
 }
 
-/// Shortens the range whose tail is being taken back: of those of its sequence it begins last.
+/// Takes back what begins at `tail`, which may be that of several ranges: nobody has any number from there on.
 pub(super) async fn shorten(work: &mut Work, tail: &IdRange) -> Result<(), Fault> {
     let start = read::signed(tail.start, "a number")?;
-    let latest = "SELECT first, version FROM mintage_range WHERE sequence = ?1 AND first <= ?2 \
-                  ORDER BY first DESC, version DESC LIMIT 1";
-    let rows = work.session.fetch(latest, &[(&tail.sequence).into(), start.into()]).await?;
+    let gone = "DELETE FROM mintage_range WHERE sequence = ?1 AND first >= ?2";
+    work.session.run(gone, &[(&tail.sequence).into(), start.into()]).await?;
+    let latest = "SELECT first FROM mintage_range WHERE sequence = ?1 ORDER BY first DESC LIMIT 1";
+    let rows = work.session.fetch(latest, &[(&tail.sequence).into()]).await?;
     let Some(row) = rows.first() else { return Ok(()) };
-    let (first, version) = (read::integer(row, "first")?, read::number(row, "version")?);
-    if version != tail.version {
-        // Cut by a process that keeps no history.
-        return Ok(());
-    }
-    let version = read::signed(version, "a version")?;
-    let of_row = [(&tail.sequence).into(), first.into(), version.into(), start.into()];
-    let [sequence, first_value, version, _] = of_row.clone();
-    let changed = if first == start {
-        let gone = "DELETE FROM mintage_range WHERE sequence = ?1 AND first = ?2 AND version = ?3";
-        work.session.run(gone, &[sequence, first_value, version]).await
-    } else {
-        let shorter = "UPDATE mintage_range SET last = ?4 - 1 WHERE sequence = ?1 AND first = ?2 AND version = ?3";
-        work.session.run(shorter, &of_row).await
-    };
-    changed.map(drop)
+    let shorter = "UPDATE mintage_range SET last = ?3 - 1 WHERE sequence = ?1 AND first = ?2 AND last >= ?3";
+    let values = [(&tail.sequence).into(), read::integer(row, "first")?.into(), start.into()];
+    work.session.run(shorter, &values).await.map(drop)
 }
 
 /// Who got the number.

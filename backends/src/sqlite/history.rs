@@ -64,17 +64,14 @@ pub(super) async fn keep(
     Ok(())
 }
 
-/// Shortens the range whose tail is being taken back: of those of its sequence it begins last.
+/// Takes back what begins at `tail`, which may be that of several ranges: nobody has any number from there on.
 pub(super) async fn shorten(conn: &mut SqliteConnection, tail: &IdRange) -> Result<(), Fault> {
-    let (start, version) = (read::signed(tail.start, "a number")?, read::signed(tail.version, "a version")?);
-    let gone = "DELETE FROM mintage_range WHERE sequence = ? AND first = ? AND version = ?";
-    let gone = sqlx::query(gone).bind(&tail.sequence).bind(start).bind(version).execute(&mut *conn).await?;
-    if gone.rows_affected() > 0 {
-        return Ok(());
-    }
-    let shorter = "UPDATE mintage_range SET last = ?1 - 1 WHERE sequence = ?2 AND version = ?3 AND first = (
-                       SELECT max(first) FROM mintage_range WHERE sequence = ?2 AND first < ?1)";
-    sqlx::query(shorter).bind(start).bind(&tail.sequence).bind(version).execute(conn).await?;
+    let start = read::signed(tail.start, "a number")?;
+    let gone = "DELETE FROM mintage_range WHERE sequence = ? AND first >= ?";
+    sqlx::query(gone).bind(&tail.sequence).bind(start).execute(&mut *conn).await?;
+    let shorter = "UPDATE mintage_range SET last = ?1 - 1 WHERE sequence = ?2 AND last >= ?1 AND first = (
+                       SELECT max(first) FROM mintage_range WHERE sequence = ?2)";
+    sqlx::query(shorter).bind(start).bind(&tail.sequence).execute(conn).await?;
     Ok(())
 }
 

@@ -213,6 +213,16 @@ async fn who_got_a_number(url: &str) {
     assert_eq!(grants(645).await, of(645, 655, "billing-3"), "who got the tail after");
     assert_eq!(grants(1_494).await, of(1_485, 1_495, "billing-3"));
     assert_eq!((grants(0).await, grants(1_495).await), (vec![], vec![]));
+    // A tail of forty ranges, which are on three pages.
+    let last = one.allocate(&orders, count(10), None).await.unwrap();
+    assert!(one.give_back(IdRange::new("orders", last.end - 404, last.end, last.version)).await.unwrap());
+    let start = last.end - 404;
+    assert_eq!((grants(start - 1).await.len(), grants(start).await, grants(last.start).await), (1, vec![], vec![]));
+    one.allocate(&orders, count(500), None).await.unwrap();
+    for number in [start, start + 200, start + 499] {
+        assert_eq!(grants(number).await, of(start, start + 500, "billing-3"));
+    }
+    assert_eq!(grants(1).await, of(1, 11, "web-1"));
 }
 
 /// 1,024 worker ids and 64 stores at once, as 64 processes would be: distinct ids, disjoint ranges.

@@ -35,7 +35,7 @@ async fn the_oldest_ranges_are_dropped_and_it_is_told() {
         .collect();
     let list = format!(r#"1 {{"pages":[{}],"dropped":false}}"#, pages.join(","));
     assert_eq!(server.command(&["SET", "{mintage}:ranges:orders:pages", &list]), "OK");
-    let row = |nth: u32| format!(r#"{{"start":{nth},"end":{},"version":1,"instance":"gone","at_ms":1}}"#, nth + 1);
+    let row = |nth: u32| format!(r#"{{"start":{nth},"end":{},"instance":"gone","at_ms":1}}"#, nth + 1);
     for page in [0, 1] {
         let rows = format!(r#"1 {{"rows":[{}]}}"#, row(page * 32));
         assert_eq!(server.command(&["SET", &format!("{{mintage}}:ranges:orders:{page}"), &rows]), "OK");

@@ -136,7 +136,7 @@ fn an_order_number_names_its_process() {
         assert_eq!((&by(0)["first"], &by(0)["last"]), (&json!("1"), &json!("40")), "{told}");
         assert_eq!((&by(1)["owner"], &by(1)["first"]), (&json!("web-1"), &json!("41")), "{told}");
         let text = run("desk", &["inspect", "12"]);
-        assert!(text.out.contains("by  billing-3, which got 1 to 40 from stores.main\n"), "{text:?}");
+        assert!(text.out.contains("by         billing-3, which got 1 to 40 from stores.main\n"), "{text:?}");
         assert!(text.out.contains("stores.main gave 1 to 40 to billing-3 on 20"), "{text:?}");
     }
 }

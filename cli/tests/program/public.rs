@@ -201,7 +201,7 @@ fn weak_forms_are_warned_about() {
         };
         let config = format!(
             "version = 1\n[entities.things]\nscheme = \"{scheme}\"\npublic = {{ {public} }}\n{worker}\
-             [stores.main]\nurl = \"memory:\"\n[keys.main]\nfile = \"mintage.keys\"\n"
+             [stores.main]\nurl = \"sqlite:ids.db\"\n[keys.main]\nfile = \"mintage.keys\"\n"
         );
         Folder::with(&config).run(&["check"]).expect(0)
     };

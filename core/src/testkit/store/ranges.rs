@@ -343,6 +343,17 @@ pub async fn history_knows_who_got_a_number(store: &dyn RangeStore) {
     assert!(must(LAW, store.give_back(second).await), "{LAW}: an untouched range was not taken back");
     assert_eq!(held(41).await, vec![], "{LAW}: a range that was taken back whole");
 
+    // A process that gives back several ranges in a row gives them back as one.
+    let (_, third) = (cut(10).await, cut(10).await);
+    assert!(
+        must(LAW, store.give_back(IdRange::new(name, 44, third.end, third.version)).await),
+        "{LAW}: two ranges at once"
+    );
+    assert_eq!((held(43).await, held(44).await, held(55).await), (vec![(41, 44)], vec![], vec![]), "{LAW}: two ranges");
+    let again = cut(1).await;
+    assert!(must(LAW, store.give_back(IdRange::new(name, 41, again.end, again.version)).await), "{LAW}: all of them");
+    assert_eq!((held(40).await, held(41).await), (vec![(1, 41)], vec![]), "{LAW}: all of them");
+
     let once = key("law-history");
     let keyed = must(LAW, store.allocate(&sequence, count(5), Some(&once)).await);
     let again = must(LAW, store.allocate(&sequence, count(5), Some(&once)).await);
