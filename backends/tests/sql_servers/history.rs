@@ -99,6 +99,7 @@ async fn a_database_of_before_goes_on_without(kind: Kind) {
 
     // Made, but this user may not use it.
     server.sql("older", dialect.range_ddl());
+    server.sql("older", "REVOKE INSERT ON mintage_range FROM mintage");
     let store = open_as(&url, "billing-3").await;
     assert_eq!(store.history_trouble(), Some(trouble));
     store.allocate(&orders, count(10), None).await.unwrap();

@@ -91,6 +91,35 @@ fn the_printed_statements_are_enough() {
     folder.run(&["store", "bump", "--yes"]).expect(0).says("bumped");
 }
 
+/// A database that was made before there was a history of ranges: numbers go on, and the operator is told what is missing.
+#[test]
+fn a_database_of_before_goes_on_and_says_what_it_lacks() {
+    let Some(server) = Postgres::start() else { return };
+    let url = server.database("ids");
+    server.sql("CREATE ROLE mintage LOGIN");
+    let app = folder(&format!("url = \"postgres://mintage@127.0.0.1:{}/ids\"", server.port()));
+    server.sql_in("ids", &app.run(&["store", "ddl"]).expect(0).out);
+    server.sql_in("ids", "DROP TABLE mintage_range");
+    let told = app.run(&["new", "orders", "-n", "2"]).expect(0).says("stores.main: no history of ranges is kept");
+    assert_eq!((told.numbers(), told.err.matches("mintage store ddl").count()), (vec![1, 2], 1), "{told:?}");
+    let told = app.run(&["inspect", "2"]).expect(0);
+    assert!(
+        told.out.contains("which process had it is not known: stores.main: no history of ranges is kept"),
+        "{told:?}"
+    );
+
+    // Whoever may make tables makes it; the rights are the administrator's to give.
+    let admin = folder(&format!("url = \"{url}\""));
+    admin.run(&["store", "init"]).expect(0).says("was there already");
+    app.run(&["new", "orders"]).expect(0).says("no history of ranges is kept");
+    server.sql_in("ids", "GRANT SELECT, INSERT, UPDATE, DELETE ON mintage_range TO mintage");
+    let run = |args: &[&str]| app.run_with(&[("MINTAGE_INSTANCE", "billing-3")], args).expect(0);
+    let told = run(&["new", "orders"]);
+    assert_eq!((told.numbers(), told.err.as_str()), (vec![4], ""), "{told:?}");
+    assert!(run(&["inspect", "4"]).out.contains("billing-3, which got 4 to 4 from stores.main"));
+    assert!(run(&["inspect", "3"]).out.contains("no range in its history holds it"));
+}
+
 fn numbers(text: &str) -> Vec<u64> {
     text.lines().map(|line| line.trim().parse().unwrap()).collect()
 }
