@@ -59,13 +59,13 @@ impl BackendFactory for EtcdFactory {
     async fn open(&self, address: &Address) -> Result<Backend, StoreError> {
         let (cells, timeout) = EtcdCells::at(address)?;
         let store = CellStore::open(cells, address.clock.clone(), timeout, true).await?;
-        Ok(Backend::whole(store.as_instance(&address.instance)))
+        Ok(Backend::whole(store.with_instance(&address.instance)))
     }
 
     async fn open_existing(&self, address: &Address) -> Result<Option<Backend>, StoreError> {
         let (cells, timeout) = EtcdCells::at(address)?;
         let store = CellStore::open_existing(cells, address.clock.clone(), timeout).await?;
-        Ok(store.map(|store| Backend::whole(store.as_instance(&address.instance))))
+        Ok(store.map(|store| Backend::whole(store.with_instance(&address.instance))))
     }
 
     async fn init(&self, address: &Address) -> Result<bool, StoreError> {

@@ -76,7 +76,7 @@ impl FileStore {
 
     /// Under this name in the history of ranges.
     #[must_use]
-    pub fn as_instance(mut self, instance: impl Into<String>) -> Self {
+    pub fn with_instance(mut self, instance: impl Into<String>) -> Self {
         self.instance = instance.into();
         self
     }
@@ -166,7 +166,7 @@ impl BackendFactory for FileFactory {
         let folder = address.folder.join(Self::folder(&address.url).map_err(refused)?);
         let timeout = Duration::from_millis(address.timeout_ms);
         let store = FileStore::open(folder, address.clock.clone(), timeout).await?;
-        Ok(Backend::full(store.as_instance(&address.instance)))
+        Ok(Backend::full(store.with_instance(&address.instance)))
     }
 }
 

@@ -33,7 +33,7 @@ impl Memory {
 
     /// Under this name in the history of ranges.
     #[must_use]
-    pub fn as_instance(mut self, instance: impl Into<String>) -> Self {
+    pub fn with_instance(mut self, instance: impl Into<String>) -> Self {
         self.instance = instance.into();
         self
     }
@@ -84,6 +84,6 @@ impl BackendFactory for MemoryFactory {
 
     async fn open(&self, address: &Address) -> Result<Backend, StoreError> {
         self.check(&address.url).map_err(rules::refused)?;
-        Ok(Backend::full(Memory::new(address.clock.clone()).as_instance(&address.instance)))
+        Ok(Backend::full(Memory::new(address.clock.clone()).with_instance(&address.instance)))
     }
 }

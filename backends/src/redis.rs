@@ -96,7 +96,7 @@ impl BackendFactory for RedisFactory {
         let (settings, timeout) = Settings::at(address)?;
         let (weak, make) = (settings.weak, settings.make);
         let store = CellStore::open(RedisCells::new(settings, timeout), address.clock.clone(), timeout, make).await?;
-        Ok(backend(store.as_instance(&address.instance), weak))
+        Ok(backend(store.with_instance(&address.instance), weak))
     }
 
     async fn open_existing(&self, address: &Address) -> Result<Option<Backend>, StoreError> {
@@ -104,7 +104,7 @@ impl BackendFactory for RedisFactory {
         let weak = settings.weak;
         let cells = RedisCells::new(settings, timeout);
         let store = CellStore::open_existing(cells, address.clock.clone(), timeout).await?;
-        Ok(store.map(|store| backend(store.as_instance(&address.instance), weak)))
+        Ok(store.map(|store| backend(store.with_instance(&address.instance), weak)))
     }
 
     async fn init(&self, address: &Address) -> Result<bool, StoreError> {

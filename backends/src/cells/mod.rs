@@ -185,7 +185,7 @@ impl<C: Cells> CellStore<C> {
     }
 
     /// Under this name in the history of ranges.
-    pub(crate) fn as_instance(mut self, instance: &str) -> Self {
+    pub(crate) fn with_instance(mut self, instance: &str) -> Self {
         instance.clone_into(&mut self.instance);
         self
     }

@@ -109,7 +109,7 @@ impl DatabaseStore {
     /// As [`open`](Self::open).
     pub async fn open_at(address: &Address) -> Result<Self, StoreError> {
         let store = Self::of(Target::at(address).map_err(refused)?, Duration::from_millis(address.timeout_ms))
-            .as_instance(&address.instance);
+            .with_instance(&address.instance);
         store.prepare().await?;
         Ok(store)
     }
@@ -120,7 +120,7 @@ impl DatabaseStore {
     /// As [`open`](Self::open).
     pub async fn open_existing(address: &Address) -> Result<Option<Self>, StoreError> {
         let store = Self::of(Target::at(address).map_err(refused)?, Duration::from_millis(address.timeout_ms))
-            .as_instance(&address.instance);
+            .with_instance(&address.instance);
         let found = store
             .within(async {
                 let mut session = store.connect().await?;
@@ -156,7 +156,7 @@ impl DatabaseStore {
 
     /// Under this name in the history of ranges.
     #[must_use]
-    pub fn as_instance(mut self, instance: impl Into<String>) -> Self {
+    pub fn with_instance(mut self, instance: impl Into<String>) -> Self {
         self.instance = instance.into();
         self
     }

@@ -119,7 +119,7 @@ impl SqliteStore {
 
     /// Under this name in the history of ranges.
     #[must_use]
-    pub fn as_instance(mut self, instance: impl Into<String>) -> Self {
+    pub fn with_instance(mut self, instance: impl Into<String>) -> Self {
         self.instance = instance.into();
         self
     }
@@ -228,14 +228,14 @@ impl BackendFactory for SqliteFactory {
         let path = address.folder.join(Self::path(&address.url).map_err(refused)?);
         let timeout = Duration::from_millis(address.timeout_ms);
         let store = SqliteStore::open(path, address.clock.clone(), timeout).await?;
-        Ok(backend(store.as_instance(&address.instance)))
+        Ok(backend(store.with_instance(&address.instance)))
     }
 
     async fn open_existing(&self, address: &Address) -> Result<Option<Backend>, StoreError> {
         let path = address.folder.join(Self::path(&address.url).map_err(refused)?);
         let timeout = Duration::from_millis(address.timeout_ms);
         let store = SqliteStore::open_existing(path, address.clock.clone(), timeout).await?;
-        Ok(store.map(|store| backend(store.as_instance(&address.instance))))
+        Ok(store.map(|store| backend(store.with_instance(&address.instance))))
     }
 
     fn ddl(&self) -> Option<String> {

@@ -135,7 +135,7 @@ async fn a_state_of_version_2_is_brought_up_to_date() {
     let (before, _) = text.split_once(",\"ranges\":").unwrap();
     let old = format!("{}}}}}", before.replace("\"schema_version\":3", "\"schema_version\":2"));
     fs::write(&path, old).unwrap();
-    let store = open(folder.path()).await.unwrap().as_instance("billing-3");
+    let store = open(folder.path()).await.unwrap().with_instance("billing-3");
     assert_eq!(store.list("api_keys").await.unwrap().len(), 1);
     let range = store.allocate(&Sequence::new("orders", 1), count(1), None).await.unwrap();
     assert_eq!(store.range_history("orders", range.start - 1).await.unwrap(), RangeHistory::default());
