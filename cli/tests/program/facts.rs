@@ -79,7 +79,7 @@ fn both_bounds_and_the_pools_and_each_promise_are_told() {
         let noted = |row: &Value| row["path"] == path && row["message"].as_str().unwrap().contains(words);
         assert!(json.as_array().unwrap().iter().any(|row| row["severity"] == "note" && noted(row)), "{words}: {json}");
         let line = |line: &&str| line.starts_with(&format!("note,,,{path},")) && line.contains(words);
-        assert!(csv.lines().iter().any(|found| line(found)), "{words}: {csv:?}");
+        assert!(csv.lines().iter().any(line), "{words}: {csv:?}");
     }
     let explained = folder.run(&["explain", "events"]).expect(0);
     assert!(explained.out.contains("outage ") && explained.out.contains("ahead "), "{explained:?}");
