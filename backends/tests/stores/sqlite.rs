@@ -118,7 +118,7 @@ async fn the_database_is_as_durable_as_promised() {
         .fetch_all(&mut connect(&path).await)
         .await
         .unwrap();
-    assert_eq!(tables.len(), 14);
+    assert_eq!(tables.len(), 15);
     assert!(tables.iter().all(|table| table.get::<String, _>(0).starts_with("mintage_")), "every name has the prefix");
 }
 
