@@ -91,6 +91,9 @@ impl Process {
         // First the parent, so that it cannot start another child in between.
         signal("STOP", [i64::from(self.pid())]);
         signal("STOP", self.pids().into_iter().skip(1).map(i64::from));
+        // The signal stops one thread after the other: until then some may still answer.
+        let pids = self.pids();
+        Deadline::in_seconds(END_S_MAX).until(|| pids.iter().all(|pid| stands_still(*pid)));
     }
 
     pub(crate) fn cont(&self) {
@@ -130,7 +133,18 @@ fn signal(name: &str, whom: impl IntoIterator<Item = i64>) {
 
 /// Whether a process is gone, or only its entry waits for whoever inherited it.
 fn is_gone(pid: u32) -> bool {
-    let Ok(stat) = fs::read_to_string(format!("/proc/{pid}/stat")) else { return true };
+    is_in_state(format!("/proc/{pid}/stat"), &['Z', 'X'])
+}
+
+/// Whether none of its threads runs.
+fn stands_still(pid: u32) -> bool {
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    threads.map(|thread| thread.path().join("stat")).all(|stat| is_in_state(stat, &['T', 't', 'Z', 'X']))
+}
+
+/// Whether a process or thread is in one of these states, or gone.
+fn is_in_state(stat: impl AsRef<Path>, states: &[char]) -> bool {
+    let Ok(stat) = fs::read_to_string(stat) else { return true };
     // The name, in parentheses, may hold anything; the state follows it.
-    stat.rsplit_once(") ").is_none_or(|(_, rest)| rest.starts_with(['Z', 'X']))
+    stat.rsplit_once(") ").is_none_or(|(_, rest)| rest.starts_with(states))
 }
