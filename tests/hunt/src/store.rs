@@ -143,7 +143,7 @@ pub(crate) struct Store {
 enum Held {
     Nothing,
     One(Box<dyn Deref<Target = Server>>),
-    Pair(Pair),
+    Pair(Box<Pair>),
     Cluster(EtcdCluster),
 }
 
@@ -219,7 +219,7 @@ impl Store {
             }
             Kind::PostgresPair => {
                 let server = Postgres::start_with(&["max_connections=300"])?;
-                (server.database("hunt"), Held::Pair(Pair::new(Replicated::Postgres(server))))
+                (server.database("hunt"), Held::Pair(Box::new(Pair::new(Replicated::Postgres(server)))))
             }
             Kind::MariaDb => {
                 let server = MariaDb::start_with(&["max-connections=300"])?;
@@ -232,7 +232,7 @@ impl Store {
             Kind::RedisPair => {
                 // What it acknowledged without its replica, it acknowledged within ten seconds of hearing from it.
                 let server = Redis::start_with(&["min-replicas-to-write 1"])?;
-                (format!("{}?init=yes", server.url()), Held::Pair(Pair::new(Replicated::Redis(server))))
+                (format!("{}?init=yes", server.url()), Held::Pair(Box::new(Pair::new(Replicated::Redis(server)))))
             }
             Kind::ZooKeeper => {
                 let server = ZooKeeper::start_with(&["maxClientCnxns=0"])?;
