@@ -31,7 +31,7 @@ Examples:
   mintage doctor                                 how the stores and processes behind it stand
 
 Exit codes: 0 ok, 1 some input invalid, 2 usage or config, 3 store cannot be reached or read, 4 refused (clock, lease, exhausted,
-output that cannot be written).";
+a store that went back in time, output that cannot be written).";
 
 #[derive(ClapArgs, Debug)]
 pub(crate) struct ConfigArgs {
@@ -294,7 +294,8 @@ pub(crate) enum SequencesCommand {
         #[arg(short, long, value_enum, default_value_t)]
         output: Output,
     },
-    /// Move a counter up, so that its next number is VALUE at least. Never lowers it. One that waits goes on from there.
+    /// Move a counter up, so that its next number is VALUE at least. Never lowers it. One that waits goes on from there; one that is
+    /// not there is made.
     Raise {
         /// The entity, SERIES/PERIOD, or sequence. '*', without VALUE: no number of a sequence that is not listed is in use or held
         /// by a process, so new ones are made again.
@@ -484,7 +485,8 @@ pub(crate) enum StoreCommand {
         /// The store.
         store: Option<String>,
     },
-    /// After a backup was restored: windows begin above all that can have been granted, and every process claims anew.
+    /// After a backup was restored: windows begin above all that can have been granted, every process claims anew, and sequences
+    /// wait for a raise.
     Bump {
         /// The store.
         store: Option<String>,

@@ -61,8 +61,16 @@ impl LeaseStore for Later {
         self.leased().await?.revoke(pool, worker).await
     }
 
+    async fn free(&self, pool: &WorkerPool, worker: u32) -> Result<(), StoreError> {
+        self.leased().await?.free(pool, worker).await
+    }
+
     async fn bump(&self, pool: &WorkerPool) -> Result<(), StoreError> {
         self.leased().await?.bump(pool).await
+    }
+
+    async fn bump_all(&self) -> Result<bool, StoreError> {
+        self.leased().await?.bump_all().await
     }
 
     async fn leases(&self, pool: &WorkerPool) -> Result<Vec<LeaseRow>, StoreError> {

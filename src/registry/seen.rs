@@ -17,9 +17,9 @@ use std::{
 
 use async_trait::async_trait;
 use mintage_core::{
-    Grant, Holder, IdRange, IdempotencyKey, Lease, LeaseRow, LeaseStore, LeaseTerms, RangeStore, Sequence, SequenceRow,
-    StoreError, StoreErrorKind, TablePrefix, WorkerChoice, WorkerPool,
-    plugin::{Address, Backend, BackendFactory},
+    Grant, Holder, IdRange, IdempotencyKey, Lease, LeaseRow, LeaseStore, LeaseTerms, RangeHistory, RangeStore,
+    Sequence, SequenceRow, StoreError, StoreErrorKind, TablePrefix, Vitals, WorkerChoice, WorkerPool,
+    plugin::{Address, Backend, BackendFactory, RangesKept},
 };
 use serde::{Deserialize, Serialize};
 
@@ -100,6 +100,10 @@ impl BackendFactory for Remembering {
         self.inner.local()
     }
 
+    fn ranges_kept(&self, url: &str) -> RangesKept {
+        self.inner.ranges_kept(url)
+    }
+
     fn exists(&self, address: &Address) -> bool {
         self.inner.exists(address)
     }
@@ -111,6 +115,10 @@ impl BackendFactory for Remembering {
 
     async fn init(&self, address: &Address) -> Result<bool, StoreError> {
         self.inner.init(address).await
+    }
+
+    async fn vitals(&self, address: &Address) -> Result<Vitals, StoreError> {
+        self.inner.vitals(address).await
     }
 
     fn ddl(&self, tables: &TablePrefix) -> Option<String> {
@@ -208,8 +216,20 @@ impl RangeStore for Ranges {
         self.inner.give_back(tail).await
     }
 
+    async fn restore(&self, sequence: &Sequence) -> Result<(), StoreError> {
+        self.inner.restore(sequence).await
+    }
+
     async fn raise(&self, sequence: &Sequence, floor: u64) -> Result<(), StoreError> {
         self.inner.raise(sequence, floor).await
+    }
+
+    async fn stop_all(&self) -> Result<bool, StoreError> {
+        self.inner.stop_all().await
+    }
+
+    async fn waiting(&self) -> Result<Vec<String>, StoreError> {
+        self.inner.waiting().await
     }
 
     async fn sequence(&self, name: &str) -> Result<Option<SequenceRow>, StoreError> {
@@ -218,6 +238,14 @@ impl RangeStore for Ranges {
 
     async fn sequences(&self) -> Result<Vec<SequenceRow>, StoreError> {
         self.inner.sequences().await
+    }
+
+    async fn range_history(&self, sequence: &str, number: u64) -> Result<RangeHistory, StoreError> {
+        self.inner.range_history(sequence, number).await
+    }
+
+    fn history_trouble(&self) -> Option<String> {
+        self.inner.history_trouble()
     }
 }
 
@@ -294,12 +322,24 @@ impl LeaseStore for Leases {
         self.inner.bump(pool).await
     }
 
+    async fn bump_all(&self) -> Result<bool, StoreError> {
+        self.inner.bump_all().await
+    }
+
     async fn leases(&self, pool: &WorkerPool) -> Result<Vec<LeaseRow>, StoreError> {
         self.inner.leases(pool).await
     }
 
     async fn history(&self, pool: &WorkerPool, at_ms: u64) -> Result<Vec<Grant>, StoreError> {
         self.inner.history(pool, at_ms).await
+    }
+
+    fn has_clock(&self) -> bool {
+        self.inner.has_clock()
+    }
+
+    async fn history_lack(&self, pool: &WorkerPool) -> Result<Option<String>, StoreError> {
+        self.inner.history_lack(pool).await
     }
 }
 
@@ -402,4 +442,41 @@ fn unusable(path: &Path, error: io::Error) -> StoreError {
         path.display()
     );
     StoreError::new(StoreErrorKind::Unavailable, message).caused_by(error)
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use mintage_backends::Builtin;
+    use mintage_core::{
+        SystemClock,
+        plugin::{Catalog, Plugin as _},
+    };
+
+    use super::*;
+
+    /// What has a default is passed on like all else: a store with a memory is the store itself in every other way.
+    #[tokio::test]
+    async fn it_answers_as_the_store_itself_does() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut catalog = Catalog::default();
+        Builtin::install(&mut catalog);
+        let bare = catalog.backends().iter().find(|factory| factory.url_scheme() == "memory").cloned().unwrap();
+        let remembering = Remembering::new(Arc::clone(&bare), folder.path(), "main");
+        let address = Address::new("memory:", folder.path(), Arc::new(SystemClock));
+        assert_eq!(remembering.ranges_kept("memory:"), bare.ranges_kept("memory:"));
+        assert_eq!(remembering.vitals(&address).await.unwrap(), bare.vitals(&address).await.unwrap());
+
+        let opened = remembering.open(&address).await.unwrap();
+        let (leases, ranges) = (opened.leases.unwrap(), opened.ranges.unwrap());
+        assert!(!leases.has_clock(), "a store in memory has no clock of its own");
+        let orders = Sequence::new("orders", 1);
+        ranges.create(&orders).await.unwrap();
+        ranges.allocate(&orders, NonZeroU32::MIN, None).await.unwrap();
+        assert_eq!(ranges.range_history("orders", 1).await.unwrap().grants.len(), 1);
+        assert!(leases.bump_all().await.unwrap() && ranges.stop_all().await.unwrap());
+        assert_eq!(ranges.waiting().await.unwrap(), ["*", "orders"]);
+        ranges.restore(&Sequence::new("bills", 7)).await.unwrap();
+        assert_eq!(ranges.sequence("bills").await.unwrap().map(|row| row.next), Some(7));
+    }
 }

@@ -191,8 +191,24 @@ impl RangeStore for Late {
         self.ranges().await?.give_back(tail).await
     }
 
+    async fn restore(&self, sequence: &Sequence) -> Result<(), StoreError> {
+        self.ranges().await?.restore(sequence).await
+    }
+
     async fn raise(&self, sequence: &Sequence, floor: u64) -> Result<(), StoreError> {
         self.ranges().await?.raise(sequence, floor).await
+    }
+
+    async fn stop_all(&self) -> Result<bool, StoreError> {
+        self.ranges().await?.stop_all().await
+    }
+
+    async fn waiting(&self) -> Result<Vec<String>, StoreError> {
+        self.ranges().await?.waiting().await
+    }
+
+    async fn sequence(&self, name: &str) -> Result<Option<SequenceRow>, StoreError> {
+        self.ranges().await?.sequence(name).await
     }
 
     async fn sequences(&self) -> Result<Vec<SequenceRow>, StoreError> {
@@ -201,5 +217,9 @@ impl RangeStore for Late {
 
     async fn range_history(&self, sequence: &str, number: u64) -> Result<RangeHistory, StoreError> {
         self.ranges().await?.range_history(sequence, number).await
+    }
+
+    fn history_trouble(&self) -> Option<String> {
+        self.ranges.get().and_then(|ranges| ranges.history_trouble())
     }
 }

@@ -1,7 +1,7 @@
 //! What it costs that transactions wait for each other. Prints figures; asserts only that nothing was lost.
 //!
 //! ```text
-//! cargo test --release --all-features --test gapless -- --ignored --nocapture measure
+//! cargo test --release -p mintage --all-features --test gapless -- --ignored --nocapture measure
 //! ```
 
 use std::{

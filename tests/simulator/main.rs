@@ -13,9 +13,9 @@
 //! | wrong rules that must be found | `mutants.rs` |
 //!
 //! ```console
-//! $ MINTAGE_SIMULATOR_SEEDS=100000 cargo test --release --test simulator -- --nocapture
-//! $ MINTAGE_SIMULATOR_SEED=17 cargo test --test simulator one_seed -- --nocapture
-//! $ MINTAGE_SIMULATOR_RATES=200 cargo test --release --test simulator wrong_rule -- --nocapture
+//! $ MINTAGE_SIMULATOR_SEEDS=100000 cargo test --release -p mintage --all-features --test simulator -- --nocapture
+//! $ MINTAGE_SIMULATOR_SEED=17 cargo test -p mintage --all-features --test simulator one_seed -- --nocapture
+//! $ MINTAGE_SIMULATOR_RATES=200 cargo test --release -p mintage --all-features --test simulator wrong_rule -- --nocapture
 //! ```
 #![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
@@ -168,7 +168,7 @@ fn holds(seed: u64) -> Verdict {
     let verdict = run(seed, Rules::default());
     assert!(
         verdict.is_clean(),
-        "seed {seed}: {}\nagain: MINTAGE_SIMULATOR_SEED={seed} cargo test --test simulator one_seed",
+        "seed {seed}: {}\nagain: MINTAGE_SIMULATOR_SEED={seed} cargo test -p mintage --all-features --test simulator one_seed",
         verdict.story()
     );
     verdict

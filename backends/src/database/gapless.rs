@@ -25,7 +25,7 @@ use super::{
 };
 use crate::{
     gapless::{Counter, GaplessDatabase, Settled, Taken, sealed, state},
-    rules::{self, corrupt},
+    rules::corrupt,
 };
 
 #[async_trait]
@@ -211,7 +211,8 @@ async fn make(lent: &mut impl Lent, counter: &Counter<'_>) -> Result<(), Fault> 
     let complete_in = "SELECT incarnation FROM mintage_sequence WHERE name = ?1";
     let complete_in = lent.fetch(complete_in, &[protocol::UNLISTED.into()]).await?;
     let complete_in = complete_in.first().map(|row| read::text(row, "incarnation")).transpose()?;
-    rules::may_be_made(counter.sequence, rules::Records::of(complete_in == Some(incarnation.clone())))?;
+    let memory = crate::rules::Records::of(complete_in.as_ref() == Some(&incarnation));
+    crate::rules::may_be_made(counter.sequence, memory)?;
     let row = protocol::new_sequence(counter.sequence)?;
     let values = [
         (&row.name).into(),
@@ -222,7 +223,7 @@ async fn make(lent: &mut impl Lent, counter: &Counter<'_>) -> Result<(), Fault> 
     // Waits for another transaction that makes it, and does nothing if that one commits.
     lent.run(&format!("{} ON CONFLICT (name) DO NOTHING", range::INSERT), &values).await?;
     let format = Format::of("segment").with("sequence", &row.name);
-    let format = rules::format_text(counter.record, &format)?;
+    let format = crate::rules::format_text(counter.record, &format)?;
     let insert = "INSERT INTO mintage_format (entity, format) VALUES (?1, ?2) ON CONFLICT (entity) DO NOTHING";
     lent.run(insert, &[counter.record.into(), (&format).into()]).await.map(drop)
 }
