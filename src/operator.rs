@@ -235,14 +235,13 @@ impl Operator<'_> {
         let backend = self.there(store).await?;
         let mut bumped = Bumped { pools, has_all_pools: true, waiting: Vec::new(), has_all_sequences: true };
         if let Some(leases) = backend.leases {
-            bumped.has_all_pools = leases.bump_all().await.map_err(failed)?;
-            // Where each process's own clock is the store's, this one's counts, not that of whoever uses a pool next.
-            let each = !bumped.has_all_pools || !leases.has_clock();
-            for (name, region, _) in bumped.pools.iter().filter(|_| each) {
+            // One by one first: a clock that is behind what a pool has seen is refused before anything else has changed.
+            for (name, region, _) in &bumped.pools {
                 let mut whole = WorkerPool::new(name.clone(), 0..0);
                 whole.region.clone_from(region);
                 leases.bump(&whole).await.map_err(failed)?;
             }
+            bumped.has_all_pools = leases.bump_all().await.map_err(failed)?;
         }
         if let Some(ranges) = backend.ranges {
             bumped.has_all_sequences = ranges.stop_all().await.map_err(failed)?;

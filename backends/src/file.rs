@@ -273,6 +273,11 @@ fn change<T>(
         }
     };
     let mut ledger = before.as_deref().map_or_else(|| Ok(Ledger::default()), |bytes| decode(bytes, &path))?;
+    // What an older version wrote is only written anew when it changes: whoever looks leaves it to those who use it.
+    let before = match before {
+        Some(bytes) if !is_current(&bytes) => Some(encode(&ledger)?),
+        before => before,
+    };
     let answer = op(&mut ledger)?;
     let after = encode(&ledger)?;
     if before.as_deref() != Some(after.as_slice()) {
@@ -312,6 +317,11 @@ fn decode(bytes: &[u8], path: &Path) -> Result<Ledger, StoreError> {
     let sheet: Sheet<Ledger> = serde_json::from_slice(bytes).map_err(unreadable)?;
     sheet.ledger.sound()?;
     Ok(sheet.ledger)
+}
+
+/// Whether this version wrote it.
+fn is_current(bytes: &[u8]) -> bool {
+    bytes.starts_with(format!("{{\"kind\":\"{SHEET_KIND}\",\"schema_version\":{SCHEMA_VERSION},").as_bytes())
 }
 
 fn encode(ledger: &Ledger) -> Result<Vec<u8>, StoreError> {

@@ -217,8 +217,15 @@ impl Ledger {
     }
 
     fn keep_range(&mut self, range: &IdRange, instance: &str, now_ms: u64) {
+        // Of all of them: the sequence of a period that is over is never cut again.
+        for kept in self.ranges.values_mut() {
+            while kept.front().is_some_and(|row| row.is_too_old(now_ms)) {
+                kept.pop_front();
+            }
+        }
+        self.ranges.retain(|_, kept| !kept.is_empty());
         let kept = self.ranges.entry(range.sequence.clone()).or_default();
-        while kept.front().is_some_and(|row| row.is_too_old(now_ms)) || kept.len() >= RANGES_MAX {
+        if kept.len() >= RANGES_MAX {
             kept.pop_front();
         }
         kept.push_back(RangeRow::new(range, instance, now_ms));

@@ -294,7 +294,18 @@ impl LeaseStore for Leases {
         holder: &Holder,
         terms: &LeaseTerms,
     ) -> Result<Lease, StoreError> {
-        self.note(self.inner.acquire(pool, which, holder, terms).await?).await
+        let lease = self.inner.acquire(pool, which, holder, terms).await?;
+        let noted = self.note(lease.clone()).await;
+        if noted.as_ref().is_err_and(|error| error.kind() == StoreErrorKind::RolledBack) {
+            // Nothing was stamped in it. Given back whole it is what the next try meets, not a worker id of which this machine
+            // knows nothing; where that fails the alarm is as good as before.
+            let start_ms = lease.window.start;
+            let _ = self
+                .inner
+                .release(lease, start_ms, &LeaseTerms::new(terms.window_ms, terms.ttl_ms, 0, terms.max_ahead_ms))
+                .await;
+        }
+        noted
     }
 
     async fn renew(&self, lease: &Lease, holder: &Holder, terms: &LeaseTerms) -> Result<Lease, StoreError> {

@@ -168,7 +168,7 @@ async fn claim<C: Cells>(
             changed = true;
             let others = record.regions.iter().map(|(region, other)| (region.as_str(), &other.row));
             let seen = work.seen().pool(&pool.name, &pool.region);
-            let row = rules::new_region(pool, others, work.records, seen, work.now_ms)?;
+            let row = rules::new_region(pool, others, work.records, seen, work.began_ms())?;
             row.admits(pool, terms)?;
             let region = Region { row, life: work.life.clone(), chunks: Default::default() };
             if work.records == Records::Unsure {
@@ -453,10 +453,11 @@ fn bump<C: Cells>(
     let mut record: Pool = work.record(&pool_key(pool))?.ok_or(Fault::Changed)?;
     let bumped = record.regions.get_mut(region).ok_or(Fault::Changed)?;
     bumped.row.granted_at_ms = granted_at_ms(&bumped.row, chunks);
+    let now_ms = if bumped.life == work.life { work.now_ms } else { work.began_ms() };
     if work.by_own_clock {
-        not_behind(pool, &bumped.row, work.now_ms)?;
+        not_behind(pool, &bumped.row, now_ms)?;
     }
-    work.seen().pool(pool, region).bump(&mut bumped.row, work.now_ms);
+    work.seen().pool(pool, region).bump(&mut bumped.row, now_ms);
     bumped.life.clone_from(&work.life);
     work.put(pool_key(pool), &record);
     Ok(())

@@ -117,7 +117,9 @@ impl<C: Cells> RangeStore for CellStore<C> {
         self.read(async {
             let mut work = self.begin(&[SEQUENCES.to_owned()]).await?;
             let counters = counters(&mut work).await?;
-            let unlisted = (work.records == Records::Unsure).then(|| UNLISTED.to_owned());
+            // Records of before it was thought of are looked at when they are opened to mint.
+            let is_known = registry(&work)?.complete_in.is_some();
+            let unlisted = (is_known && work.records == Records::Unsure).then(|| UNLISTED.to_owned());
             let stopped = counters.into_iter().filter(|counter| counter.life != work.life);
             Ok(unlisted.into_iter().chain(stopped.map(|counter| counter.row.name)).collect())
         })
@@ -147,6 +149,9 @@ impl<C: Cells> CellStore<C> {
                 let mut work = self.begin(&[]).await?;
                 let mut registry = registry(&work)?;
                 registry.bumps += 1;
+                registry.bumped_ms = Some(work.now_ms);
+                // Records of before it was thought of: it is not to be taken for this life later.
+                registry.complete_in.get_or_insert_default();
                 work.put(REGISTRY.to_owned(), &registry);
                 if work.settle(Ok(()), &mut backoff).await?.is_some() {
                     return Ok(());
@@ -169,10 +174,10 @@ pub(super) async fn complete_of_old<C: Cells>(store: &CellStore<C>) -> Result<()
         let lives: BTreeSet<String> = counters(&mut work).await?.into_iter().map(|counter| counter.life).collect();
         let mut lives = lives.into_iter();
         registry.complete_in = match (lives.next(), lives.next()) {
-            (None, _) => Some(work.life.clone()),
+            (None, _) if registry.bumps == 0 => Some(work.life.clone()),
             (Some(life), None) => Some(life),
             // Somebody has to look.
-            (Some(_), Some(_)) => Some(String::new()),
+            (None | Some(_), _) => Some(String::new()),
         };
         work.put(REGISTRY.to_owned(), &registry);
         if work.settle(Ok(()), &mut backoff).await?.is_some() {

@@ -152,6 +152,10 @@ pub(super) struct Registry {
     /// another life it may have been forgotten. Records of before this was thought of have none.
     #[serde(default)]
     pub(super) complete_in: Option<String>,
+    /// When the last of the bumps was, by the clock of whoever declared it, Unix ms: all that was forgotten had been granted
+    /// before. Where the store has no clock it stands in for that of whoever uses a pool next, which may be hours off.
+    #[serde(default)]
+    pub(super) bumped_ms: Option<u64>,
 }
 
 impl Registry {

@@ -41,6 +41,8 @@ pub(super) struct Work<'a, C> {
     pub(super) life: String,
     /// Whether the store may have forgotten what is not there.
     pub(super) records: Records,
+    /// When an operator began this life, if one did.
+    bumped_ms: Option<u64>,
     read: HashMap<String, Cell>,
     changes: BTreeMap<String, To>,
 }
@@ -49,13 +51,20 @@ impl<'a, C: Cells> Work<'a, C> {
     pub(super) fn new(store: &'a CellStore<C>) -> Self {
         let (read, changes) = (HashMap::new(), BTreeMap::new());
         let (server_life, life, records) = (String::new(), String::new(), Records::Unsure);
-        Self { store, now_ms: 0, by_own_clock: true, server_life, life, records, read, changes }
+        Self { store, now_ms: 0, by_own_clock: true, server_life, life, records, bumped_ms: None, read, changes }
     }
 
     /// What the registry says of the store.
     pub(super) fn lives(&mut self, registry: &Registry) {
         self.life = registry.life(&self.server_life);
         self.records = Records::of(registry.complete_in.as_ref() == Some(&self.life));
+        self.bumped_ms = registry.bumped_ms;
+    }
+
+    /// A time before which all was granted that this life may have forgotten: where the store has no clock, the operator's who
+    /// began it, for this machine's may be hours off.
+    pub(super) fn began_ms(&self) -> u64 {
+        self.bumped_ms.filter(|_| self.by_own_clock).unwrap_or(self.now_ms)
     }
 
     /// What this process knows of the store.

@@ -34,19 +34,19 @@ pub(super) struct Writer<'a> {
 pub(super) async fn prepare(session: &mut Session, dialect: Dialect, make: bool) -> Result<Option<String>, Fault> {
     let is_there = schema::is_there(session, dialect, "mintage_range").await?;
     if !make {
-        return Ok((!is_there).then(trouble));
+        return Ok((!is_there).then(|| trouble(session)));
     }
     if !is_there {
         match schema::make_range(session, dialect).await {
             Ok(()) => {}
-            Err(fault) if fault.is_forbidden() || fault.is_read_only() => return Ok(Some(trouble())),
+            Err(fault) if fault.is_forbidden() || fault.is_read_only() => return Ok(Some(trouble(session))),
             Err(fault) => return Err(fault),
         }
     }
     for probe in PROBES {
         match session.run(probe, &[]).await {
             Ok(_) => {}
-            Err(fault) if fault.is_forbidden() => return Ok(Some(trouble())),
+            Err(fault) if fault.is_forbidden() => return Ok(Some(trouble(session))),
             // A standby takes no write at all; once it is promoted, it takes this one.
             Err(fault) if fault.is_read_only() => return Ok(None),
             Err(fault) => return Err(fault),
@@ -55,10 +55,12 @@ pub(super) async fn prepare(session: &mut Session, dialect: Dialect, make: bool)
     Ok(None)
 }
 
-fn trouble() -> String {
-    "no history of ranges is kept, so nobody can tell later which process had a number: the table mintage_range is missing, or this \
-     user may not use it. Have somebody run what `mintage store ddl` prints about mintage_range, then start again"
-        .to_owned()
+fn trouble(session: &Session) -> String {
+    let table = session.tables().apply("mintage_range");
+    format!(
+        "no history of ranges is kept, so nobody can tell later which process had a number: the table {table} is missing, or this \
+         user may not use it. Have somebody run what `mintage store ddl` prints about {table}, then start again"
+    )
 }
 
 /// Writes a range that is being cut, and deletes what is too old: more rows than come, and few enough for one transaction.
@@ -73,7 +75,12 @@ pub(super) async fn keep(work: &mut Work, range: &IdRange, writer: Writer<'_>, n
     ];
     let insert = "INSERT INTO mintage_range (sequence, first, last, version, instance, at_ms) \
                   VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
-    work.session.run(insert, &values).await?;
+    // Whoever sets a sequence back by hand may cut again what is written already: history is no reason to refuse numbers.
+    let insert = match writer.dialect {
+        Dialect::Postgres => format!("{insert} ON CONFLICT (sequence, first, version) DO NOTHING"),
+        Dialect::MySql => format!("{insert} ON DUPLICATE KEY UPDATE last = last"),
+    };
+    work.session.run(&insert, &values).await?;
     let purge = match writer.dialect {
         Dialect::Postgres => {
             "DELETE FROM mintage_range WHERE (sequence, first, version) IN (
@@ -88,10 +95,11 @@ pub(super) async fn keep(work: &mut Work, range: &IdRange, writer: Writer<'_>, n
 /// Takes back what begins at `tail`, which may be that of several ranges: nobody has any number from there on.
 pub(super) async fn shorten(work: &mut Work, tail: &IdRange) -> Result<(), Fault> {
     let start = read::signed(tail.start, "a number")?;
-    let gone = "DELETE FROM mintage_range WHERE sequence = ?1 AND first >= ?2";
-    work.session.run(gone, &[(&tail.sequence).into(), start.into()]).await?;
-    let latest = "SELECT first FROM mintage_range WHERE sequence = ?1 ORDER BY first DESC LIMIT 1";
-    let rows = work.session.fetch(latest, &[(&tail.sequence).into()]).await?;
+    let last = read::signed_before(tail.end, "a number")?;
+    let gone = "DELETE FROM mintage_range WHERE sequence = ?1 AND first >= ?2 AND first <= ?3";
+    work.session.run(gone, &[(&tail.sequence).into(), start.into(), last.into()]).await?;
+    let latest = "SELECT first FROM mintage_range WHERE sequence = ?1 AND first < ?2 ORDER BY first DESC LIMIT 1";
+    let rows = work.session.fetch(latest, &[(&tail.sequence).into(), start.into()]).await?;
     let Some(row) = rows.first() else { return Ok(()) };
     let shorter = "UPDATE mintage_range SET last = ?3 - 1 WHERE sequence = ?1 AND first = ?2 AND last >= ?3";
     let values = [(&tail.sequence).into(), read::integer(row, "first")?.into(), start.into()];

@@ -5,7 +5,7 @@ use sqlx::sqlite::SqliteRow;
 
 use super::{Conn, error::Fault, read};
 
-/// Made where it is missing, so it has no version of the schema to itself: a database of before goes on with older programs, too.
+/// Made where it is missing, so it has no version of the schema to itself.
 pub(super) const TABLE: &str = "
 CREATE TABLE IF NOT EXISTS mintage_range (
     sequence TEXT NOT NULL,
@@ -36,15 +36,18 @@ pub(super) async fn is_there(conn: &mut Conn<'_>) -> Result<bool, Fault> {
 
 /// Writes a range that is being cut, and deletes what is too old.
 pub(super) async fn keep(conn: &mut Conn<'_>, range: &IdRange, instance: &str, now_ms: u64) -> Result<(), Fault> {
-    conn.query("INSERT INTO mintage_range (sequence, first, last, version, instance, at_ms) VALUES (?, ?, ?, ?, ?, ?)")
-        .bind(&range.sequence)
-        .bind(read::signed(range.start, "a number")?)
-        .bind(read::signed_before(range.end, "a number")?)
-        .bind(read::signed(range.version, "a version")?)
-        .bind(instance)
-        .bind(read::signed(now_ms, "a time")?)
-        .execute(&mut *conn.link)
-        .await?;
+    conn.query(
+        "INSERT INTO mintage_range (sequence, first, last, version, instance, at_ms) VALUES (?, ?, ?, ?, ?, ?)
+         ON CONFLICT DO NOTHING",
+    )
+    .bind(&range.sequence)
+    .bind(read::signed(range.start, "a number")?)
+    .bind(read::signed_before(range.end, "a number")?)
+    .bind(read::signed(range.version, "a version")?)
+    .bind(instance)
+    .bind(read::signed(now_ms, "a time")?)
+    .execute(&mut *conn.link)
+    .await?;
     conn.query(
         "DELETE FROM mintage_range WHERE (sequence, first, version) IN (
              SELECT sequence, first, version FROM mintage_range WHERE sequence = ? AND at_ms < ? LIMIT ?)",
@@ -60,10 +63,11 @@ pub(super) async fn keep(conn: &mut Conn<'_>, range: &IdRange, instance: &str, n
 /// Takes back what begins at `tail`, which may be that of several ranges: nobody has any number from there on.
 pub(super) async fn shorten(conn: &mut Conn<'_>, tail: &IdRange) -> Result<(), Fault> {
     let start = read::signed(tail.start, "a number")?;
-    let gone = "DELETE FROM mintage_range WHERE sequence = ? AND first >= ?";
-    conn.query(gone).bind(&tail.sequence).bind(start).execute(&mut *conn.link).await?;
+    let last = read::signed_before(tail.end, "a number")?;
+    let gone = "DELETE FROM mintage_range WHERE sequence = ? AND first >= ? AND first <= ?";
+    conn.query(gone).bind(&tail.sequence).bind(start).bind(last).execute(&mut *conn.link).await?;
     let shorter = "UPDATE mintage_range SET last = ?1 - 1 WHERE sequence = ?2 AND last >= ?1 AND first = (
-                       SELECT max(first) FROM mintage_range WHERE sequence = ?2)";
+                       SELECT max(first) FROM mintage_range WHERE sequence = ?2 AND first < ?1)";
     conn.query(shorter).bind(start).bind(&tail.sequence).execute(&mut *conn.link).await?;
     Ok(())
 }

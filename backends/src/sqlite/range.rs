@@ -9,7 +9,7 @@ use mintage_core::{
 };
 use sqlx::sqlite::SqliteRow;
 
-use super::{Conn, READ, SqliteStore, WRITE, error::Fault, history, read, stopped};
+use super::{Conn, READ, SqliteStore, WRITE, error::Fault, history, read, schema, stopped};
 use crate::{
     rules::{self, ANSWERS_KEPT_MS, Answer, corrupt},
     seen::SeenSequence,
@@ -21,6 +21,9 @@ impl RangeStore for SqliteStore {
     async fn create(&self, sequence: &Sequence) -> Result<(), StoreError> {
         self.call(async {
             let mut work = self.begin(WRITE).await?;
+            // Opened by a reader it may be of an earlier version.
+            let path = work.path;
+            schema::prepare(&mut work.conn(), path).await.map_err(|fault| fault.at(path))?;
             let made = create(&mut work.conn(), sequence).await;
             work.end(made).await
         })
@@ -30,6 +33,8 @@ impl RangeStore for SqliteStore {
     async fn restore(&self, sequence: &Sequence) -> Result<(), StoreError> {
         self.call(async {
             let mut work = self.begin(WRITE).await?;
+            let path = work.path;
+            schema::prepare(&mut work.conn(), path).await.map_err(|fault| fault.at(path))?;
             let made = restore(&mut work.conn(), sequence).await;
             work.end(made).await
         })

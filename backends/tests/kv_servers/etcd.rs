@@ -93,6 +93,34 @@ async fn a_late_clock_bumps_nothing() {
     assert_eq!(after.fence.inc, before.fence.inc + 1);
 }
 
+/// An operator with a right clock bumps. The next process is hours slow: what was forgotten was granted before the operator's time,
+/// not before that of this process, and that of a fast one spoils no pool for hours.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_bump_goes_by_the_clock_of_whoever_made_it() {
+    const HOURS_MS: u64 = 3 * 3_600_000;
+    let Some(server) = Etcd::start() else { return };
+    let now_ms = SystemClock.unix_ms();
+    let at =
+        async |clock_ms: u64| open_within(server.url(), Arc::new(ManualClock::at(clock_ms)), TIMEOUT_MS).await.unwrap();
+    let used = pool("used", 8);
+    claim(&at(now_ms - 2 * HOURS_MS).await, &used, 1).await.unwrap();
+    assert!(at(now_ms).await.leases.unwrap().bump_all().await.unwrap());
+    // The second is not in the store: it may have been forgotten.
+    for (pool, first_ms) in
+        [(used, now_ms - HOURS_MS), (pool("forgotten", 8), now_ms - HOURS_MS), (pool("fast", 8), now_ms + HOURS_MS)]
+    {
+        let reach_ms = pool.limits.window_max_ms + pool.limits.ahead_max_ms + pool.limits.guard_ms;
+        let first = claim(&at(first_ms).await, &pool, 2).await;
+        if first_ms < now_ms {
+            assert_eq!(first.unwrap_err().kind(), StoreErrorKind::NoFreeWorker, "{}", pool.name);
+            let early = claim(&at(now_ms + 1).await, &pool, 3).await.unwrap_err();
+            assert_eq!(early.kind(), StoreErrorKind::NoFreeWorker, "{}", pool.name);
+        }
+        let lease = claim(&at(now_ms + reach_ms).await, &pool, 4).await.unwrap();
+        assert!(lease.window.start >= now_ms + reach_ms, "{}: {lease:?}", pool.name);
+    }
+}
+
 /// A process that was hours fast and alone has crashed. Its row passes for the time, so others are refused, and moves no floor of
 /// theirs; an operator takes its worker id away, and they start.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

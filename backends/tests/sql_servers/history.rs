@@ -9,6 +9,7 @@ use crate::{Kind, PATIENCE, Server, count, on_both, open};
 
 on_both!(
     each_process_is_named,
+    a_counter_that_was_set_back_by_hand_goes_on,
     old_rows_go_a_few_at_a_time,
     a_database_of_before_goes_on_without,
     a_user_who_may_make_tables_makes_it
@@ -46,6 +47,24 @@ async fn each_process_is_named(kind: Kind) {
     assert_eq!(grant(1_003).await, [(1_001, 1_004, "web \u{1f980}".to_owned())]);
     assert_eq!(grant(1_004).await, [(1_004, 1_009, "billing-3".to_owned())]);
     assert_eq!(grant(1_009).await, []);
+}
+
+/// Somebody sets a counter back by hand: the history of before is no reason to refuse numbers.
+async fn a_counter_that_was_set_back_by_hand_goes_on(kind: Kind) {
+    let Some(server) = Server::shared(kind) else { return };
+    let url = server.database("setback");
+    let orders = Sequence::new("orders", 1);
+    let store = open_as(&url, "billing-3").await;
+    store.create(&orders).await.unwrap();
+    store.allocate(&orders, count(10), None).await.unwrap();
+    store.allocate(&orders, count(10), None).await.unwrap();
+    server.sql("setback", "UPDATE mintage_sequence SET last = 0, version = 0 WHERE name = 'orders'");
+    let store = open_as(&url, "web-1").await;
+    let again = store.allocate(&orders, count(5), None).await.unwrap();
+    assert_eq!((again.start, again.end), (1, 6));
+    assert!(store.give_back(mintage_core::IdRange::new("orders", 3, again.end, again.version)).await.unwrap());
+    let named = store.range_history("orders", 15).await.unwrap().grants;
+    assert_eq!(named.iter().map(|grant| grant.instance.as_str()).collect::<Vec<_>>(), ["billing-3"]);
 }
 
 async fn old_rows_go_a_few_at_a_time(kind: Kind) {

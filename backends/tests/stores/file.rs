@@ -144,6 +144,21 @@ async fn a_state_of_version_2_is_brought_up_to_date() {
     assert!(fs::read_to_string(&path).unwrap().contains("\"schema_version\":3"));
 }
 
+/// Whoever looks leaves a state of an older version to those who use it.
+#[tokio::test]
+async fn a_look_brings_nothing_up_to_date() {
+    let (folder, good) = used().await;
+    let path = folder.path().join("state.json");
+    let text = String::from_utf8(good).unwrap();
+    let (before, _) = text.split_once(",\"ranges\":").unwrap();
+    let old = format!("{}}}}}", before.replace("\"schema_version\":3", "\"schema_version\":2"));
+    fs::write(&path, &old).unwrap();
+    let store = open(folder.path()).await.unwrap();
+    assert_eq!(store.sequences().await.unwrap().len(), 1);
+    assert!(store.waiting().await.unwrap().is_empty());
+    assert_eq!(fs::read_to_string(&path).unwrap(), old);
+}
+
 #[tokio::test]
 async fn a_deleted_state_is_not_made_again_by_a_call() {
     let (folder, _) = used().await;

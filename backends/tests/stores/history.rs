@@ -52,6 +52,27 @@ async fn each_process_is_named_for_its_own_numbers() {
     }
 }
 
+/// Somebody sets a counter back by hand. That is another matter; the history of before is no reason to refuse numbers, and a tail
+/// that is given back takes nothing else with it.
+#[tokio::test]
+async fn a_counter_that_was_set_back_by_hand_goes_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let orders = Sequence::new("orders", 1);
+    let store = open("sqlite:ids.db", folder.path(), "billing-3").await;
+    store.create(&orders).await.unwrap();
+    store.allocate(&orders, count(10), None).await.unwrap();
+    store.allocate(&orders, count(10), None).await.unwrap();
+    drop(store);
+    let mut conn = connect(&folder.path().join("ids.db")).await;
+    sqlx::raw_sql("UPDATE mintage_sequence SET last = 0, version = 0").execute(&mut conn).await.unwrap();
+    let store = open("sqlite:ids.db", folder.path(), "web-1").await;
+    let again = store.allocate(&orders, count(5), None).await.unwrap();
+    assert_eq!((again.start, again.end), (1, 6));
+    assert!(store.give_back(mintage_core::IdRange::new("orders", 3, again.end, again.version)).await.unwrap());
+    let named = store.range_history("orders", 15).await.unwrap().grants;
+    assert_eq!(named, [RangeGrant::new(11, 21, "billing-3", NOW_MS)]);
+}
+
 /// A database that was made before there was a history: it begins when a process opens it to mint, and a reader makes nothing.
 #[tokio::test]
 async fn a_database_of_before_begins_its_history() {

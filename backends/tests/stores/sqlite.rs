@@ -407,9 +407,10 @@ async fn reading_makes_nothing() {
     let version: i64 = sqlx::query("SELECT version FROM mintage_schema").fetch_one(&mut conn).await.unwrap().get(0);
     assert_eq!(version, 1, "a reader upgraded it");
     assert!(store.waiting().await.unwrap().is_empty());
-    // Whoever bumps or raises changes the database anyway.
+    // Whoever makes a sequence, bumps or raises changes the database anyway.
+    store.create(&Sequence::new("bills", 1)).await.unwrap();
     assert!(store.stop_all().await.unwrap() && store.bump_all().await.unwrap());
-    assert_eq!(store.waiting().await.unwrap(), ["*", "orders"]);
+    assert_eq!(store.waiting().await.unwrap(), ["*", "bills", "orders"]);
     let version: i64 = sqlx::query("SELECT version FROM mintage_schema").fetch_one(&mut conn).await.unwrap().get(0);
     assert_eq!(version, 3);
     tamper(&path, "UPDATE mintage_schema SET version = 9").await;

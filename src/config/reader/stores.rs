@@ -145,7 +145,7 @@ impl<'c> Reader<'c> {
             let message = "empty: write the path of a folder, such as \"/var/lib/mintage\"";
             self.refuse(&join(&block.path, "state_dir"), Some(at), message);
         }
-        Some(self.config.folder.join(text))
+        Some(self.beside_config(&join(&block.path, "state_dir"), at, text))
     }
 
     fn factory(&self, url: &Url<'c>) -> Option<&'c dyn BackendFactory> {
