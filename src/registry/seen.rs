@@ -456,7 +456,6 @@ fn unusable(path: &Path, error: io::Error) -> StoreError {
 }
 
 #[cfg(test)]
-#[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use mintage_backends::Builtin;
     use mintage_core::{
