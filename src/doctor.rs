@@ -29,7 +29,7 @@ use crate::{BuildError, Config, RegistryBuilder, config::Checked, publish::Rings
 pub struct Finding {
     /// How bad it is.
     pub severity: Severity,
-    /// What it is about, as the config names it: `stores.main`, `workers.main`, `entities.orders`, `keys.main`.
+    /// What it is about, as the config names it: `stores.main`, `workers.main`, `entities.orders`, `keys.main`; or `config`.
     pub path: String,
     /// What was found.
     pub message: String,
@@ -92,6 +92,11 @@ impl RegistryBuilder {
         let columns = columns::read(self, &checked, columns)?;
         let rings = Rings::present(&checked, self.key_sources(), self.environment_shared()).await;
         let mut doctor = Doctor { builder: self, checked, places: BTreeMap::new(), rings, findings: Vec::new() };
+        let fingerprint = doctor.checked.fingerprint();
+        doctor.ok(
+            "config",
+            format!("fingerprint {fingerprint}: one in a whole fleet, as in the metric mintage_config_info"),
+        );
         doctor.look_at_stores().await;
         doctor.look_at_workers().await;
         doctor.look_at_records().await;

@@ -350,7 +350,7 @@ mod postgres {
         server.kill9();
         let secret = format!("postgres://postgres:hunter2@127.0.0.1:{port}/ids");
         let told = elsewhere.run_with(&[("MINTAGE_STORE", &secret)], &["doctor"]).expect(1);
-        assert!(told.out.starts_with("error    stores.main") && told.out.contains("cannot be reached"), "{told:?}");
+        assert!(told.out.contains("\nerror    stores.main") && told.out.contains("cannot be reached"), "{told:?}");
         assert!(!format!("{told:?}").contains("hunter2"), "{told:?}");
     }
 }
