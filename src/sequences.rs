@@ -111,6 +111,24 @@ pub enum SequenceError {
         /// The stores.
         stores: String,
     },
+    /// No store of the config has that name.
+    #[error("no store {store:?} (known: {known})")]
+    NoStore {
+        /// The name asked for.
+        store: String,
+        /// Those of the config.
+        known: String,
+    },
+    /// It is counted in another store than the one that was named.
+    #[error("sequence {name} is in store {stores}, not in {store}: name that one, or none")]
+    Elsewhere {
+        /// The sequence.
+        name: String,
+        /// The store that was named.
+        store: String,
+        /// Where it is.
+        stores: String,
+    },
     /// Its store could not be asked: [`Sequences::troubles`] says why.
     #[error("store {store} could not be asked, so nothing is known of its sequences")]
     Unasked {
@@ -241,6 +259,7 @@ impl Sequences {
     /// # Errors
     /// [`SequenceError`].
     pub async fn find(&self, name: &str, store: Option<&str>) -> Result<SequenceState, SequenceError> {
+        store.map_or(Ok(()), |store| self.is_known(store))?;
         let all = self.list().await?;
         let mut places = self.named(name, store)?.into_iter();
         if let Some((at, sequence, owner)) = places.next() {
@@ -275,6 +294,25 @@ impl Sequences {
         }
     }
 
+    /// Whether what [`list`](Self::list) says is all there is in a store; in every store, if none is named.
+    ///
+    /// # Errors
+    /// [`SequenceError::NoStore`]; [`SequenceError::Unasked`].
+    pub fn is_complete(&self, store: Option<&str>) -> Result<(), SequenceError> {
+        match store {
+            Some(store) => self.is_known(store).and_then(|()| self.was_asked(store)),
+            None => self.unknown.iter().try_for_each(|store| self.was_asked(store)),
+        }
+    }
+
+    fn is_known(&self, store: &str) -> Result<(), SequenceError> {
+        let known: Vec<&str> = self.checked.stores.iter().map(|known| known.name.as_str()).collect();
+        if known.contains(&store) {
+            return Ok(());
+        }
+        Err(SequenceError::NoStore { store: store.to_owned(), known: known.join(", ") })
+    }
+
     fn was_asked(&self, store: &str) -> Result<(), SequenceError> {
         match self.unknown.contains(store) {
             true => Err(SequenceError::Unasked { store: store.to_owned() }),
@@ -285,12 +323,19 @@ impl Sequences {
     /// Whether [`raise`](Self::raise) would be refused for its number alone.
     ///
     /// # Errors
-    /// [`BuildError::Store`]: `Refused` above 2^63.
+    /// [`BuildError::Store`]: `Refused` above 2^63, and below the next number of one that waits: whoever raises it says that what
+    /// was forgotten lies below, and so says nothing by a number that the store itself still knows.
     pub fn may_raise(&self, which: &SequenceState, floor: u64) -> Result<(), BuildError> {
-        if floor <= RANGE_END {
-            return Ok(());
-        }
-        let message = format!("sequence {}: {floor} is above 9223372036854775807", which.name);
+        let next = which.next.filter(|next| which.waits && floor < *next);
+        let message = match next {
+            Some(next) => format!(
+                "sequence {} waits at {next}, and {floor} is below that: write one above every number in use or held by a running \
+                 process, {next} if that is none",
+                which.name
+            ),
+            None if floor <= RANGE_END => return Ok(()),
+            None => format!("sequence {}: {floor} is above 9223372036854775807", which.name),
+        };
         let source = StoreError::new(StoreErrorKind::Refused, message);
         Err(BuildError::Store { store: which.store.clone(), source })
     }
@@ -431,13 +476,23 @@ impl Sequences {
                 .clone()
                 .ok_or_else(|| SequenceError::NoCounter { entity: name.to_owned(), scheme: entity.scheme.clone() })?;
             let stores = entity.range_stores();
-            let chosen = stores.iter().find(|known| stores.len() == 1 || Some(**known) == store);
+            let chosen = match (store, stores.as_slice()) {
+                (None, [only]) => Some(only),
+                (None, _) => None,
+                (Some(store), _) => {
+                    let chosen = stores.iter().find(|known| **known == store);
+                    Some(chosen.ok_or_else(|| elsewhere(name, store, &stores.join(", ")))?)
+                }
+            };
             let chosen =
                 chosen.ok_or_else(|| SequenceError::Ambiguous { name: name.to_owned(), stores: stores.join(", ") })?;
             return Ok(Some(((*chosen).to_owned(), sequence, SequenceOwner::Entity(name.to_owned()))));
         }
         let (series, period) = name.split_once('/').map_or((name, None), |(series, period)| (series, Some(period)));
         let Some(series) = self.checked.series(series) else { return Ok(None) };
+        if let Some(store) = store.filter(|store| *store != series.store) {
+            return Err(elsewhere(name, store, &series.store));
+        }
         let restart = series.format.restart;
         let period = match period {
             None if restart == Restart::Never => Some(Period::All),
@@ -519,6 +574,10 @@ fn state(store: &str, row: SequenceRow, owner: SequenceOwner, start: Option<u64>
         raises: mintage_core::protocol::raises(row.version),
         waits: false,
     }
+}
+
+fn elsewhere(name: &str, store: &str, stores: &str) -> SequenceError {
+    SequenceError::Elsewhere { name: name.to_owned(), store: store.to_owned(), stores: stores.to_owned() }
 }
 
 fn unlisted(store: &str) -> SequenceState {

@@ -226,6 +226,16 @@ fn identifier(name: &str) -> Result<String, String> {
     Err(format!("{name:?} is no name of a table or column here: letters, digits, _, $ and - are"))
 }
 
+/// The largest of texts is not the largest number.
+pub(crate) fn holds_texts(target: &Target) -> StoreError {
+    refused(format!(
+        "{}.{} holds texts, and of texts \"2\" is larger than \"17\": name a column of numbers, or make a view that casts it and name \
+         that",
+        target.table.join("."),
+        target.column
+    ))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

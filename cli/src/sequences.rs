@@ -55,17 +55,15 @@ async fn open(config: &Config) -> Result<Sequences, Failure> {
 
 /// One that lies in a store which could not be asked fails as that store did.
 async fn find(sequences: &Sequences, name: &str, store: Option<&str>) -> Result<SequenceState, Failure> {
-    sequences.find(name, store).await.map_err(|error| match error {
-        SequenceError::Unasked { store: unasked } => {
-            let of_it = |trouble: &&BuildError| matches!(trouble, BuildError::Store { store, .. } if *store == unasked);
-            sequences
-                .troubles()
-                .iter()
-                .find(of_it)
-                .map_or_else(|| Failure::usage(format!("store {unasked} could not be asked")), Failure::from)
-        }
-        other => other.into(),
-    })
+    sequences.find(name, store).await.map_err(|error| failure(sequences, error))
+}
+
+/// Of a store that could not be asked, what happened to it.
+fn failure(sequences: &Sequences, error: SequenceError) -> Failure {
+    let SequenceError::Unasked { store: unasked } = error else { return error.into() };
+    let of_it = |trouble: &&BuildError| matches!(trouble, BuildError::Store { store, .. } if *store == unasked);
+    let trouble = sequences.troubles().iter().find(of_it);
+    trouble.map_or_else(|| Failure::usage(format!("store {unasked} could not be asked")), Failure::from)
 }
 
 async fn list(sequences: &Sequences, output: Output) -> Result<(), Failure> {
@@ -177,6 +175,7 @@ async fn vouch(sequences: &mut Sequences, value: Option<u64>, store: Option<&str
     if value.is_some() {
         return Err(Failure::usage("'*' stands for the sequences that are not there: it has no next number"));
     }
+    sequences.is_complete(store).map_err(|error| failure(sequences, error))?;
     let waiting = sequences.list().await?.into_iter();
     let waiting: Vec<SequenceState> = waiting
         .filter(|one| one.owner == SequenceOwner::Unlisted && store.is_none_or(|store| one.store == store))

@@ -95,11 +95,15 @@ async fn gaps_are_what_no_row_has<B: Bank>() {
 async fn what_cannot_be_read_is_told<B: Bank>() {
     let Some(bank) = B::open().await else { return };
     bank.sql("INSERT INTO invoices VALUES ('R-7')").await;
+    bank.sql("CREATE TABLE texts (t VARCHAR(9))").await;
+    bank.sql("INSERT INTO texts VALUES ('2'), ('17')").await;
     for (names, told) in [
         ("nowhere.id", "no such table or column"),
         ("invoices.nothing", "no such table or column"),
         ("invoices.number[nothing=1]", "no such table or column"),
-        ("invoices.number", "\"R-7\" is no whole number"),
+        ("invoices.number", "holds texts"),
+        // Of these "2" is the largest.
+        ("texts.t", "holds texts"),
     ] {
         let error = largest(&bank, names).await.unwrap_err();
         match error {

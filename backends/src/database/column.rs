@@ -56,6 +56,7 @@ impl Place {
             let (table, column) = (self.table(target), self.quoted(&target.column));
             let (filter, values) = self.filter(target, 1);
             let text = self.text();
+            self.numbers_only(&mut session, target).await?;
             let sql = format!("SELECT CAST(max({column}) AS {text}) AS largest FROM {table} WHERE {filter}");
             let rows = session.fetch(&sql, &values).await?;
             let mut found = vec![one(&rows, "largest")?];
@@ -86,6 +87,7 @@ impl Place {
             let mut values: Vec<Value<'_>> = vec![start.into(), end.into()];
             values.extend(only);
             let text = self.text();
+            self.numbers_only(&mut session, target).await?;
             let rows = format!("{table} WHERE {column} >= ?1 AND {column} < ?2 AND {filter}");
             let used = format!("SELECT CAST(count(DISTINCT {column}) AS {text}) AS used FROM {rows}");
             let used = one(&session.fetch(&used, &values).await?, "used")?.unwrap_or_default();
@@ -100,6 +102,29 @@ impl Place {
             Ok((used, runs.collect::<Result<_, Fault>>()?))
         };
         read.await.map_err(|fault: Fault| fault.reading(&self.server))
+    }
+
+    /// Texts are in the order of their letters, "2" after "17": the largest of them says nothing about numbers.
+    async fn numbers_only(&self, session: &mut Session, target: &Target) -> Result<(), Fault> {
+        let (table, column) = (self.table(target), self.quoted(&target.column));
+        let (filter, values) = self.filter(target, 1);
+        let text = self.text();
+        let sql = match self.dialect {
+            Dialect::Postgres => format!(
+                "SELECT CASE WHEN CAST(pg_typeof(max({column})) AS TEXT) IN ('text', 'character varying', 'character') \
+                 THEN 'no' ELSE 'yes' END AS numbers FROM {table} WHERE {filter}"
+            ),
+            // What is added to is a number: a text is one only where the two agree.
+            Dialect::MySql => format!(
+                "SELECT IF(COALESCE(CAST(MAX({column}) AS {text}) = CAST(MAX({column} + 0) AS {text}), 1), 'yes', 'no') AS numbers \
+                 FROM {table} WHERE {filter}"
+            ),
+        };
+        let rows = session.fetch(&sql, &values).await?;
+        if one(&rows, "numbers")?.as_deref() == Some("no") {
+            return Err(crate::column::holds_texts(target).into());
+        }
+        Ok(())
     }
 
     /// Whether a unique index is on the column alone and on all rows; `None` where there is no such column.

@@ -17,6 +17,7 @@ pub(crate) async fn largest(path: &Path, target: &Target) -> Result<Vec<Option<S
         let mut conn = open(path).await?;
         let (table, column) = (table(target), column(&target.column));
         let (filter, value) = filter(target);
+        numbers_only(&mut conn, target).await?;
         let sql = format!("SELECT CAST(max({column}) AS TEXT) AS largest FROM {table} WHERE {filter}");
         let row = sqlx::query(AssertSqlSafe(sql)).bind(value).fetch_one(&mut conn).await?;
         let mut found = vec![row.try_get("largest")?];
@@ -45,6 +46,7 @@ pub(crate) async fn gaps(
         let mut conn = open(path).await?;
         let (table, column) = (table(target), column(&target.column));
         let (filter, value) = filter(target);
+        numbers_only(&mut conn, target).await?;
         let used = format!(
             "SELECT CAST(count(DISTINCT {column}) AS TEXT) AS used FROM {table} \
              WHERE {column} >= ?2 AND {column} < ?3 AND {filter}"
@@ -63,6 +65,15 @@ pub(crate) async fn gaps(
         Ok((used, runs.collect::<Result<_, sqlx::Error>>()?))
     };
     read.await.map_err(|fault: Fault| fault.reading(path))
+}
+
+/// Texts are in the order of their letters, "2" after "17": the largest of them says nothing about numbers.
+async fn numbers_only(conn: &mut SqliteConnection, target: &Target) -> Result<(), Fault> {
+    let (table, column) = (table(target), column(&target.column));
+    let (filter, value) = filter(target);
+    let sql = format!("SELECT count(*) FROM {table} WHERE typeof({column}) IN ('text', 'blob') AND {filter}");
+    let texts: i64 = sqlx::query_scalar(AssertSqlSafe(sql)).bind(value).fetch_one(conn).await?;
+    if texts == 0 { Ok(()) } else { Err(crate::column::holds_texts(target).into()) }
 }
 
 /// Whether the column alone is the primary key, or has a unique index on all rows; `None` where there is no such column.

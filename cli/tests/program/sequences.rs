@@ -73,6 +73,73 @@ fn names_and_numbers_that_cannot_be_are_usage() {
     assert_eq!(new(&folder), "1");
 }
 
+/// Whoever raises a counter that waits says that all that was forgotten lies below. A number that the store itself still knows of
+/// says nothing of the kind, and is a slip of the finger.
+#[test]
+fn a_wait_ends_only_above_what_the_store_knows() {
+    let folder = Folder::with(CONFIG);
+    assert_eq!(new(&folder), "1");
+    folder.run(&["store", "bump", "--yes"]).expect(0);
+    let raise = |more: &[&str]| folder.run(&[&["sequences", "raise"], more].concat());
+    for value in ["0", "1"] {
+        raise(&["orders", value, "--dry-run"]).expect(2).says("waits at 2, and");
+        raise(&["orders", value, "--yes"]).expect(2).says("waits at 2, and");
+    }
+    folder.run(&["new", "orders"]).expect(4).says("raise");
+    raise(&["orders", "2", "--yes"]).expect(0);
+    assert_eq!(new(&folder), "2");
+    raise(&["*", "--store", "nope", "--yes"]).expect(2).says("no store \"nope\" (known: main)");
+    assert!(folder.run(&["sequences", "list"]).expect(0).out.contains("no sequence is made that is not listed"));
+    raise(&["*", "--yes"]).expect(0);
+}
+
+#[test]
+fn the_store_that_is_named_is_the_one_that_is_meant() {
+    let folder = Folder::with(
+        "version = 1
+[entities.orders]
+scheme = \"segment\"
+store = \"main\"
+[series.invoices]
+format = \"{yyyy}-{n:06}\"
+zone = \"Europe/Berlin\"
+store = \"main\"
+[stores.main]
+url = \"sqlite:ids.db\"
+[stores.two]
+url = \"sqlite:two.db\"
+",
+    );
+    let raise = |name: &str, store: &str| folder.run(&["sequences", "raise", name, "50", "--store", store, "--yes"]);
+    raise("orders", "two").expect(2).says("orders is in store main, not in two");
+    raise("invoices/2026", "two").expect(2).says("in store main, not in two");
+    raise("orders", "nope").expect(2).says("no store \"nope\" (known: ");
+    raise("orders", "main").expect(0);
+}
+
+/// "2" comes after "17" there: adopting the largest would repeat fifteen numbers.
+#[test]
+fn a_column_of_texts_has_no_largest_number() {
+    let folder = Folder::with(CONFIG);
+    sql(
+        &folder,
+        "shop.db",
+        "CREATE TABLE orders (id INTEGER, t TEXT, v VARCHAR(9)); INSERT INTO orders VALUES (1, '1', '1'), (2, '2', '2'), (17, '17', '17')",
+    );
+    for column in ["t", "v"] {
+        let place = format!("sqlite:shop.db#orders.{column}");
+        folder.run(&["sequences", "adopt", "orders", "--from", &place, "--yes"]).expect(2).says("holds texts");
+        assert!(folder.run(&["doctor", "--column", &format!("orders={place}")]).expect(1).out.contains("holds texts"));
+    }
+    assert!(
+        folder
+            .run(&["sequences", "adopt", "orders", "--from", "sqlite:shop.db#orders.id", "--yes"])
+            .expect(0)
+            .out
+            .contains("18")
+    );
+}
+
 #[test]
 fn adopt_reads_every_source_first_and_goes_above_the_largest() {
     let folder = Folder::with(CONFIG);
@@ -115,7 +182,7 @@ fn adopt_reads_every_source_first_and_goes_above_the_largest() {
         ("redis://x#a.b", 2, "no database that this build can read"),
         ("postgres://me:hunter2@host/db#a.b", 2, "a password among the arguments is seen"),
         ("postgres://me@127.0.0.1:1/db#a.b", 3, "cannot be reached"),
-        ("sqlite:two.db#id_blocks.name", 2, "is no whole number"),
+        ("sqlite:two.db#id_blocks.name", 2, "holds texts"),
     ] {
         let ran: Ran = adopt(&["--from", source, "--yes"]).expect(code).says(told);
         assert!(!ran.err.contains("hunter2"), "{ran:?}");
