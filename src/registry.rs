@@ -32,7 +32,7 @@ use crate::{
 mod assembly;
 mod later;
 mod leasing;
-mod seen;
+pub(crate) mod seen;
 mod shares;
 
 #[cfg(feature = "metrics")]

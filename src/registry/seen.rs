@@ -75,10 +75,28 @@ impl Claim {
     }
 }
 
+/// What this machine has written down of a store: one past the largest number it was given, by sequence. `None` where it has written
+/// nothing yet.
+///
+/// # Errors
+/// As at the start of a process: `Corrupt`, `Refused` or `Unavailable`.
+pub(crate) fn remembered(folder: &Path, store: &str) -> Result<Option<BTreeMap<String, u64>>, StoreError> {
+    let path = file_of(folder, store);
+    match fs::metadata(&path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(unusable(&path, error)),
+        Ok(_) => read(&path).map(|seen| Some(seen.sequences)),
+    }
+}
+
+fn file_of(folder: &Path, store: &str) -> PathBuf {
+    folder.join(format!("{store}.seen"))
+}
+
 impl Remembering {
     /// `inner`, whose store is called `store` in the config, with a file in `folder`.
     pub(super) fn new(inner: Arc<dyn BackendFactory>, folder: &Path, store: &str) -> Self {
-        Self { inner, memory: Arc::new(Memory { path: folder.join(format!("{store}.seen")) }) }
+        Self { inner, memory: Arc::new(Memory { path: file_of(folder, store) }) }
     }
 }
 
@@ -197,7 +215,9 @@ impl RangeStore for Ranges {
                     let name = known.name.clone();
                     let now = self.memory.with(move |seen| seen.sequences.get(&name).copied().unwrap_or_default());
                     if now.await? >= given {
-                        return Err(self.memory.explain(error));
+                        let remedy =
+                            format!("`mintage sequences raise {} N` does so, and N is {given} at least", known.name);
+                        return Err(self.memory.explain(error, &remedy));
                     }
                 }
                 Err(error) => return Err(error),
@@ -274,14 +294,15 @@ impl Leases {
             None
         };
         let Some(end_ms) = self.memory.with(note).await? else { return Ok(lease) };
-        Err(self.memory.explain(StoreError::new(
+        let error = StoreError::new(
             StoreErrorKind::RolledBack,
             format!(
                 "worker id {} of pool {} was granted to the Unix millisecond {end_ms}, and now again from {}: the store was emptied or \
                  restored. Run `mintage store bump`, or start again once that time has passed",
                 lease.worker, lease.pool, lease.window.start
             ),
-        )))
+        );
+        Err(self.memory.explain(error, ""))
     }
 }
 
@@ -376,8 +397,9 @@ impl Memory {
     }
 
     /// Says where the alarm comes from.
-    fn explain(&self, error: StoreError) -> StoreError {
-        let message = format!("{error}. This machine was given more before: {}", self.path.display());
+    fn explain(&self, error: StoreError, remedy: &str) -> StoreError {
+        let remedy = if remedy.is_empty() { String::new() } else { format!(": {remedy}") };
+        let message = format!("{error}{remedy}. This machine was given more before: {}", self.path.display());
         StoreError::new(error.kind(), message)
     }
 }

@@ -85,6 +85,7 @@ async fn a_restored_store_gives_no_number_twice() {
         }
         let told = told(again);
         assert!(told.contains("[RolledBack]") && told.contains("main.seen") && told.contains("Raise"), "{told}");
+        assert!(told.contains("`mintage sequences raise orders N`"), "{told}");
         // Nothing was cut by asking, and the file stays as it was.
         assert!(self::told(only("orders", folder, more, &clock).await).contains("stands at 11"));
         // As the document says: above every number in use.

@@ -441,3 +441,29 @@ fn zookeeper() {
     let told = findings(&folder, 1);
     assert!(complaints(&told).iter().any(|one| one["severity"] == "error"), "{told:#?}");
 }
+
+/// What a machine has written down that a store gave it is held against the store.
+#[test]
+fn what_a_machine_remembers() {
+    let folder = Folder::with(&format!("{CONFIG}url = \"sqlite:ids.db\"\nstate_dir = \"state\"\n"));
+    let told = findings(&folder, 0);
+    assert_eq!(severity(&told, "stores.main", "state: nothing is written down yet"), "ok");
+    assert!(!folder.path("state").exists(), "looking makes nothing");
+    use_all(&folder);
+    one(&findings(&folder, 0), "stores.main", "the store knows of all that this machine was given");
+    fs::copy(folder.path("ids.db"), folder.path("backup.db")).unwrap();
+    folder.run(&["new", "orders", "-n", "30"]).expect(0);
+    fs::copy(folder.path("backup.db"), folder.path("ids.db")).unwrap();
+    let told = findings(&folder, 1);
+    let behind = one(&told, "stores.main", "sequence orders stands at ");
+    assert_eq!(behind["severity"], "error");
+    assert!(behind["message"].as_str().unwrap().contains("the store went back in time"), "{behind}");
+    assert!(behind["remedy"].as_str().unwrap().contains("sequences raise orders NUMBER --store main"), "{behind}");
+    folder.run(&["new", "orders"]).expect(4);
+
+    fs::write(folder.path("state/main.seen"), "{").unwrap();
+    assert_eq!(severity(&findings(&folder, 1), "stores.main", "delete the file"), "error");
+    fs::remove_dir_all(folder.path("state")).unwrap();
+    fs::write(folder.path("state"), "a file in its place").unwrap();
+    assert_eq!(severity(&findings(&folder, 1), "stores.main", "check state_dir"), "error");
+}
