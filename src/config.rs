@@ -44,11 +44,6 @@ pub(crate) use reader::stores::holds_password;
 pub use schema::schema;
 pub(crate) use words::duration;
 
-/// Whether a process can be called that.
-pub(crate) fn is_instance_name(name: &str) -> bool {
-    keys::INSTANCE.fits(name)
-}
-
 /// Largest config file, in bytes: 1 MiB. Thousands of entities fit; a log file named by mistake does not.
 const FILE_BYTES_MAX: usize = 1 << 20;
 
@@ -106,8 +101,12 @@ impl Config {
         let mut config = Self::parse(&text, file.as_str())?;
         config.is_placeless = is_placeless(path);
         if !config.is_placeless {
-            config.folder = real_folder(path)
-                .map_err(|error| ConfigErrors::whole(&file, format!("the folder it is in cannot be told: {error}")))?;
+            config.folder = real_folder(path).map_err(|error| {
+                ConfigErrors::whole(
+                    &file,
+                    format!("the folder it is in cannot be told ({error}): name the file itself, not a link to it"),
+                )
+            })?;
         }
         Ok(config)
     }

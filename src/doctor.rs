@@ -21,7 +21,7 @@ use std::{collections::BTreeMap, error::Error};
 
 use mintage_core::{StoreError, Vitals, plugin::Backend};
 
-use crate::{BuildError, Config, RegistryBuilder, config::Checked, publish::Rings};
+use crate::{BuildError, Config, RegistryBuilder, config::Checked};
 
 /// One thing that was looked at.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,7 +65,6 @@ pub(crate) struct Doctor<'b> {
     builder: &'b RegistryBuilder,
     checked: Checked,
     places: BTreeMap<String, Place>,
-    rings: Rings,
     findings: Vec<Finding>,
 }
 
@@ -90,8 +89,7 @@ impl RegistryBuilder {
         }
         #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
         let columns = columns::read(self, &checked, columns)?;
-        let rings = Rings::present(&checked, self.key_sources(), self.environment_shared()).await;
-        let mut doctor = Doctor { builder: self, checked, places: BTreeMap::new(), rings, findings: Vec::new() };
+        let mut doctor = Doctor { builder: self, checked, places: BTreeMap::new(), findings: Vec::new() };
         let fingerprint = doctor.checked.fingerprint();
         doctor.ok(
             "config",

@@ -13,7 +13,7 @@
 use std::{
     fmt,
     future::poll_fn,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     task::Poll,
     time::Duration,
 };
@@ -204,7 +204,7 @@ impl Keeper {
             }
         }
         // A poll of the task may still be running elsewhere: whatever it is granted comes too late from here on.
-        let Some(spent) = self.shared.end() else { return Ok(()) };
+        let Some(spent) = self.shared.end().spent.take() else { return Ok(()) };
         match self.shared.give_back(spent).await {
             // Somebody else holds it by now: there is nothing left to give back.
             Err(error) if error.kind() == StoreErrorKind::Fenced => Ok(()),
@@ -227,7 +227,7 @@ impl Drop for Keeper {
 }
 
 impl Shared {
-    fn state(&self) -> std::sync::MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -399,12 +399,13 @@ impl Shared {
     }
 
     /// The same for good: nothing is granted or minted any more, whoever is in the middle of it.
-    fn end(&self) -> Option<Spent> {
+    fn end(&self) -> MutexGuard<'_, State> {
         let mut state = self.state();
         state.ended = true;
         let spent = self.spent(&mut state);
         self.leased.iter().for_each(|scheme| scheme.shut());
-        state.spent.take().or(spent)
+        state.spent = state.spent.take().or(spent);
+        state
     }
 
     /// The lock is held from the first scheme's halt until the lease is taken.
@@ -494,10 +495,9 @@ impl Shared {
 
     /// The end of a process whose config says so: nothing is minted any more, whatever the hook does.
     fn exit(&self, error: &StoreError) {
-        // To be given back by `close`, if the application gets that far.
-        let spent = self.end();
-        self.state().spent = spent;
-        let (worker, pool) = (self.state().granted.worker, &self.posts.home.pool.name);
+        // What is left is given back by `close`, if the application gets that far.
+        let worker = self.end().granted.worker;
+        let pool = &self.posts.home.pool.name;
         (self.posts.exit.0)(&format!("pool {pool}: the lease on worker id {worker} is lost: {error}"));
     }
 }

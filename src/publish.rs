@@ -66,12 +66,7 @@ impl Rings {
     ) -> Self {
         let mut found = Self::default();
         for key in &checked.keys {
-            let ring = match (sources.get(&key.name), &key.place) {
-                (Some(source), _) => source.load().await,
-                (None, KeyPlace::File(path)) => FileKeys::new(path.clone()).read(),
-                (None, KeyPlace::Variable(name)) => EnvKeys::new(name.clone()).read_in(environment),
-            };
-            if let Ok(ring) = ring {
+            if let Ok(ring) = ring_of(key, sources, environment).await {
                 found.rings.insert(key.name.clone(), ring);
             }
         }
@@ -125,6 +120,22 @@ impl Rings {
             None => form.clone(),
         };
         Codec::with_rings(&form, &entity.name, realm, |name| self.ring(name?)).map(Some)
+    }
+}
+
+/// A ring that exists already, for readers: nothing is made.
+///
+/// # Errors
+/// It is not there, or cannot be read.
+pub(crate) async fn ring_of(
+    key: &KeyConfig,
+    sources: &BTreeMap<String, Arc<dyn KeySource>>,
+    environment: &Environment,
+) -> Result<Keyring, KeyError> {
+    match (sources.get(&key.name), &key.place) {
+        (Some(source), _) => source.load().await,
+        (None, KeyPlace::File(path)) => FileKeys::new(path.clone()).read(),
+        (None, KeyPlace::Variable(name)) => EnvKeys::new(name.clone()).read_in(environment),
     }
 }
 
@@ -195,11 +206,6 @@ pub(crate) async fn knows_any(formats: &dyn FormatStore, checked: &Checked) -> R
         }
     }
     Ok(false)
-}
-
-/// Whether a store is new in each process, so that its being new says nothing.
-pub(crate) fn always_begins_empty(checked: &Checked, store: &str) -> bool {
-    checked.store(store).is_some_and(|store| store.url_scheme() == "memory")
 }
 
 /// A key file that was there before the store beside it. No refusal: one that was brought to a new store looks the same.

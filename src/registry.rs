@@ -14,7 +14,7 @@ use std::{
 use mintage_core::{
     AnyScheme, Clock, IdScheme, ManualClock, ReadyError, StoreError, StoreErrorKind, SupplyHealth, SystemClock,
     TokenStore,
-    plugin::{Address, Backend, BackendFactory, Catalog, Plugin},
+    plugin::{Address, Backend, BackendFactory, Catalog, Connected, Plugin, RangesKept},
 };
 use mintage_schemes::fork::Birth;
 
@@ -65,6 +65,7 @@ struct Parts {
     series: BTreeMap<String, Arc<Desk>>,
     /// The entities whose ids are assigned inside the caller's transaction.
     gapless: BTreeMap<String, Arc<Gapless>>,
+    connected: Vec<Arc<dyn Connected>>,
     notices: Vec<String>,
     #[cfg(feature = "metrics")]
     tallies: BTreeMap<String, Arc<Tally>>,
@@ -389,6 +390,9 @@ impl Registry {
                 first_error.get_or_insert(BuildError::Entity { entity: series.clone(), source });
             }
         }
+        for store in &parts.connected {
+            store.disconnect().await;
+        }
         first_error.map_or(Ok(()), Err)
     }
 }
@@ -564,6 +568,7 @@ impl RegistryBuilder {
         let mut site = Assembly::new(&self, &checked);
         match site.assemble().await {
             Ok((schemes, keepers)) => {
+                let connected = site.connected();
                 let Assembly { codecs, tokens, series, gapless, rings, mut notices, .. } = site;
                 notices.extend(rings.into_notices());
                 #[cfg(feature = "metrics")]
@@ -576,6 +581,7 @@ impl RegistryBuilder {
                     keepers,
                     series,
                     gapless,
+                    connected,
                     notices,
                     #[cfg(feature = "metrics")]
                     tallies,
@@ -625,13 +631,11 @@ impl RegistryBuilder {
         factory.open_existing(&address).await.map_err(|source| store_error(name, source))
     }
 
-    /// What this process is called in the history of ranges: as in its leases, if it is called something there.
-    fn instance(&self, checked: &Checked) -> String {
-        // One that cannot be read is refused where the config is.
-        let given = self.environment.value(Environment::INSTANCE).ok().flatten();
-        let given = given.filter(|name| crate::config::is_instance_name(name));
-        let of_pool = || checked.pools.iter().find_map(|pool| pool.instance.clone());
-        given.map(str::to_owned).or_else(of_pool).unwrap_or_else(crate::instance::name)
+    /// Whether a store is new in each process, so that its being new says nothing.
+    pub(crate) fn always_begins_empty(&self, checked: &Checked, store: &str) -> bool {
+        let Some(store) = checked.store(store) else { return false };
+        let factory = self.catalog.backend_of(&store.url);
+        factory.is_some_and(|factory| factory.ranges_kept(&store.url) == RangesKept::WhileOpen)
     }
 
     /// What opens a store, and with which address: its password is read for that.
@@ -642,11 +646,11 @@ impl RegistryBuilder {
     ) -> Result<(Arc<dyn BackendFactory>, Address), BuildError> {
         let store =
             checked.store(name).ok_or_else(|| store_error(name, missing("anything: the config does not name it")))?;
-        let factory = self.catalog.backends().iter().find(|factory| factory.url_scheme() == store.url_scheme());
+        let factory = self.catalog.backend_of(&store.url);
         let factory = factory.ok_or_else(|| store_error(name, missing("anything: its kind is not in this build")))?;
         let mut address = Address::new(store.url.clone(), checked.folder.clone(), Arc::clone(&self.clock));
         address.timeout_ms = store.timeout_ms;
-        address.instance = self.instance(checked);
+        address.instance = checked.instance.clone().unwrap_or_else(crate::instance::name);
         address.tls.clone_from(&store.tls);
         address.tables.clone_from(&store.tables);
         let password = store.password.as_ref().map(|place| password::read(place, &self.environment)).transpose();

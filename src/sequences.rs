@@ -247,7 +247,8 @@ impl Sequences {
             if let Some(sequence) = &entity.needs.sequence {
                 for store in entity.range_stores().into_iter().filter(|store| !self.unknown.contains(*store)) {
                     let key = (store.to_owned(), sequence.name.clone());
-                    found.entry(key).or_insert_with(|| unused(store, entity, sequence));
+                    let waits = found.contains_key(&(store.to_owned(), UNLISTED.to_owned()));
+                    found.entry(key).or_insert_with(|| unused(store, entity, sequence, waits));
                 }
             }
         }
@@ -265,6 +266,7 @@ impl Sequences {
         if let Some((at, sequence, owner)) = places.next() {
             self.was_asked(&at)?;
             let known = all.iter().find(|one| one.store == at && one.name == sequence.name).cloned();
+            let waits = all.iter().any(|one| one.store == at && one.owner == SequenceOwner::Unlisted);
             return Ok(known.unwrap_or(SequenceState {
                 store: at,
                 start: Some(sequence.start),
@@ -272,7 +274,7 @@ impl Sequences {
                 owner,
                 next: None,
                 raises: 0,
-                waits: false,
+                waits,
             }));
         }
         let mut fits = all.iter().filter(|one| one.name == name && store.is_none_or(|store| one.store == store));
@@ -522,7 +524,7 @@ impl RegistryBuilder {
             match self.next_of(checked, entity, sequence).await {
                 Ok(Some(next)) => {
                     let Some(last) = next.checked_sub(1).filter(|last| *last >= sequence.start) else { continue };
-                    told.push((entity.name.clone(), Ok(fill(form, last))));
+                    told.extend(fill(form, sequence.start, last).map(|fact| (entity.name.clone(), Ok(fact))));
                 }
                 Ok(None) => {}
                 Err(error) => told.push((entity.name.clone(), Err(error))),
@@ -550,18 +552,21 @@ impl RegistryBuilder {
     }
 }
 
-fn fill(form: &crate::public::PublicForm, last: u64) -> Fact {
+/// How full the public numbers are of a sequence that began at `start` and has come to `last`; `None` of a form without a domain
+/// that fills up.
+pub(crate) fn fill(form: &crate::public::PublicForm, start: u64, last: u64) -> Option<Fact> {
+    form.fill(start)?;
     let Some(fill) = form.fill(last) else {
         let told = format!("id {last} lies outside every stage: it has no public number. Add a stage");
-        return Fact::new("public fill", told).warn();
+        return Some(Fact::new("public fill", told).warn());
     };
     let share = fill.ratio() * 100.0;
     let told = format!("{} of {} public numbers are used, {share:.3} %", fill.used, fill.room);
     if form.is_too_full(fill) {
         let told = format!("{told}, more than `max_fill`: a guess finds one too easily. Add a stage with more digits");
-        return Fact::new("public fill", told).warn();
+        return Some(Fact::new("public fill", told).warn());
     }
-    Fact::new("public fill", told)
+    Some(Fact::new("public fill", told))
 }
 
 fn state(store: &str, row: SequenceRow, owner: SequenceOwner, start: Option<u64>) -> SequenceState {
@@ -592,7 +597,8 @@ fn unlisted(store: &str) -> SequenceState {
     }
 }
 
-fn unused(store: &str, entity: &EntityConfig, sequence: &Sequence) -> SequenceState {
+/// One that its store may have forgotten is not made by itself.
+fn unused(store: &str, entity: &EntityConfig, sequence: &Sequence, waits: bool) -> SequenceState {
     SequenceState {
         store: store.to_owned(),
         name: sequence.name.clone(),
@@ -600,7 +606,7 @@ fn unused(store: &str, entity: &EntityConfig, sequence: &Sequence) -> SequenceSt
         start: Some(sequence.start),
         next: None,
         raises: 0,
-        waits: false,
+        waits,
     }
 }
 

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use mintage_core::{AnyId, Clock, Grant, StoreError, WorkerPool, plugin::Backend};
+use mintage_core::{AnyId, Clock, Grant, StoreError, plugin::Backend};
 
 use crate::{
     BuildError, Candidate, Config, Inspection, Inspector, RegistryBuilder,
@@ -112,9 +112,9 @@ impl Witness {
             let Some(entity) = entity else { continue };
             let worker = candidate.anatomy.worker;
             let at_ms = candidate.anatomy.time.and_then(|made| u64::try_from(made.unix_ms).ok());
-            let grants = match (worker, at_ms) {
+            let (grants, nobody) = match (worker, at_ms) {
                 (Some(worker), Some(at_ms)) => self.grants(entity, worker, at_ms).await,
-                _ => Vec::new(),
+                _ => Default::default(),
             };
             // A store that does not answer knows nothing.
             let next = match store_of(entity, candidate.id) {
@@ -123,6 +123,9 @@ impl Witness {
             };
             let id = candidate.id;
             inspection.corroborate(index, grants, next);
+            if let Some(why) = nobody {
+                inspection.name_nobody(index, &why);
+            }
             if let (Some(next), AnyId::Int(number), Some(store)) = (next, id, store_of(entity, id))
                 && number < next
             {
@@ -232,17 +235,33 @@ impl Witness {
         }
     }
 
-    /// The grants of `worker` whose window holds the instant. A store that does not answer knows nothing.
-    async fn grants(&self, entity: &EntityConfig, worker: u64, at_ms: u64) -> Vec<Grant> {
-        let pool = entity.needs.worker.as_ref().and_then(|need| self.checked.pool(&need.pool));
-        let Some(pool) = pool else { return Vec::new() };
-        let Some(leases) = self.backends.get(&pool.store).and_then(|backend| backend.leases.as_ref()) else {
-            return Vec::new();
-        };
-        let mut whole = WorkerPool::new(pool.name.clone(), pool.block.clone());
-        whole.region = pool.region.clone().unwrap_or_default();
-        let grants = leases.history(&whole, at_ms).await.unwrap_or_default();
-        grants.into_iter().filter(|grant| u64::from(grant.worker) == worker).collect()
+    /// The grants of `worker` whose window holds the instant, at home and on the reserve; why nobody is known, where nobody is.
+    async fn grants(&self, entity: &EntityConfig, worker: u64, at_ms: u64) -> (Vec<Grant>, Option<String>) {
+        let home = entity.needs.worker.as_ref().and_then(|need| self.checked.pool(&need.pool));
+        let reserve = home.and_then(|pool| self.checked.pool(pool.fallback.as_deref()?));
+        let (mut found, mut nobody) = (Vec::new(), None);
+        for pool in home.into_iter().chain(reserve) {
+            let store = &pool.store;
+            let leases = self.backends.get(store).and_then(|backend| backend.leases.as_ref());
+            let Some(leases) = leases else { continue };
+            for whole in self.checked.regions_of(pool) {
+                if !u32::try_from(worker).is_ok_and(|worker| whole.block.contains(&worker)) {
+                    continue;
+                }
+                let why = match leases.history(&whole, at_ms).await {
+                    Ok(grants) => {
+                        found.extend(grants.into_iter().filter(|grant| u64::from(grant.worker) == worker));
+                        let lack = leases.history_lack(&whole).await.ok().flatten();
+                        let lack = lack.map(|lack| format!(": {lack}")).unwrap_or_default();
+                        format!("stores.{store} has no lease of worker {worker} for then on record{lack}")
+                    }
+                    Err(error) => format!("who held worker {worker} then cannot be told now: {error}"),
+                };
+                nobody.get_or_insert(why);
+            }
+        }
+        let nobody = nobody.filter(|_| found.is_empty());
+        (found, nobody)
     }
 
     async fn sequence_next(&self, entity: &EntityConfig, store: &str) -> Result<Option<u64>, StoreError> {
@@ -264,7 +283,7 @@ fn others_mint(entity: &EntityConfig, number: u64) -> Option<(u64, u64)> {
 }
 
 /// The store that gives numbers such as `id`: of several the first gives 1, the second 2, and so on.
-fn store_of(entity: &EntityConfig, id: AnyId) -> Option<&str> {
+pub(crate) fn store_of(entity: &EntityConfig, id: AnyId) -> Option<&str> {
     let stores = entity.range_stores();
     let AnyId::Int(number) = id else { return stores.first().copied() };
     let count = u64::try_from(stores.len()).ok().filter(|count| *count > 0)?;

@@ -277,6 +277,36 @@ fn nothing_is_global() {
     assert_eq!(met.len(), STATICS.len(), "each exception is still needed: {met:?}");
 }
 
+/// Methods with defaults are forgotten without a word: whatever wraps a store passes on all of them.
+#[test]
+fn what_wraps_a_store_passes_everything_on() {
+    for (home, name, wrappers) in [
+        (
+            "core/src/range.rs",
+            "RangeStore",
+            &[("src/registry/seen.rs", "Ranges"), ("src/registry/shares.rs", "Late")][..],
+        ),
+        (
+            "core/src/lease.rs",
+            "LeaseStore",
+            &[
+                ("src/registry/seen.rs", "Leases"),
+                ("src/registry/later.rs", "Later"),
+                ("tests/hunt/src/mutant.rs", "Unbounded"),
+            ],
+        ),
+        ("core/src/plugin.rs", "BackendFactory", &[("src/registry/seen.rs", "Remembering")]),
+    ] {
+        let methods = functions_in(home, &format!("pub trait {name}: "));
+        assert!(methods.len() > 5, "{name}: {methods:?}");
+        for (file, wrapper) in wrappers {
+            let passed_on = functions_in(file, &format!("impl {name} for {wrapper} "));
+            let forgotten: Vec<&String> = methods.difference(&passed_on).collect();
+            assert!(forgotten.is_empty(), "{file}: {wrapper} does not pass on {forgotten:?} of {name}");
+        }
+    }
+}
+
 #[test]
 fn features_only_add() {
     for source in production() {
@@ -381,6 +411,16 @@ fn production() -> Vec<Source> {
 }
 
 /// A file up to its test module, which stands last.
+/// The names of the functions in the block that begins so.
+fn functions_in(file: &str, head: &str) -> BTreeSet<String> {
+    let text = without_comments(&read(file));
+    let block = text.split_once(head).unwrap_or_else(|| panic!("{file} has no `{head}`")).1;
+    // Formatted code: the block ends with the first brace at the beginning of a line.
+    let block = block.split("\n}").next().unwrap();
+    let names = block.split("fn ").skip(1).map(|rest| rest.split(['(', '<']).next().unwrap().to_owned());
+    names.collect()
+}
+
 fn without_tests(text: &str) -> &str {
     let mut from = 0;
     while let Some(at) = text[from..].find("\n#[cfg(test)]\n").map(|at| from + at) {

@@ -41,7 +41,7 @@ mod forks {
     use mintage_core::{
         AnyId, Grant, Holder, Lease, LeaseRow, LeaseStore, LeaseTerms, MintError, RangeStore, SequenceRow, StoreError,
         SystemClock, WorkerChoice, WorkerPool,
-        plugin::{Address, Backend, BackendFactory, Catalog, Plugin},
+        plugin::{Address, Backend, BackendFactory, Catalog, Connected, Plugin},
     };
     use tokio::runtime::Runtime;
 
@@ -50,7 +50,9 @@ mod forks {
     /// A lease short enough that its end is seen.
     const WINDOW: Duration = Duration::from_millis(600);
     const SHORT_LEASE: &str = r#"renew = "60ms", ttl = "500ms", window = "600ms""#;
-    /// One that no busy machine lets run out while the test runs: what is asked is who holds it.
+    /// One that no busy machine lets run out while the test runs: what is asked is who holds it. It is not renewed meanwhile either:
+    /// a child whose parent's second thread was at work as it forked inherits that thread's locks, and its destructors wait for
+    /// them for ever.
     const LONG_LEASE: &str = r#"renew = "20s", ttl = "60s", window = "60s""#;
     /// After so many seconds a child that hangs is ended by its alarm.
     const CHILD_SECONDS_MAX: u32 = 30;
@@ -133,11 +135,20 @@ url = "STORE"
 
         fn rows(&self) -> (Vec<LeaseRow>, Vec<SequenceRow>) {
             self.runtime.block_on(async {
-                // The refill task finishes what it has begun.
-                tokio::time::sleep(WINDOW / 10).await;
                 let path = self.folder.path().join("ids.db");
                 let store = SqliteStore::open(path, Arc::new(SystemClock), Duration::from_secs(10)).await.unwrap();
-                (store.leases(&WorkerPool::new("main", 0..1024)).await.unwrap(), store.sequences().await.unwrap())
+                let mut sequences = store.sequences().await.unwrap();
+                loop {
+                    // The refill task finishes what it has begun, on a busy machine later.
+                    tokio::time::sleep(WINDOW / 10).await;
+                    let now = store.sequences().await.unwrap();
+                    if now == sequences {
+                        let leases = store.leases(&WorkerPool::new("main", 0..1024)).await.unwrap();
+                        store.disconnect().await;
+                        return (leases, sequences);
+                    }
+                    sequences = now;
+                }
             })
         }
 
@@ -280,7 +291,7 @@ url = "STORE"
 
     /// A child that closes, and one that drops, release nothing: both are the parent's.
     fn close_and_drop_do_nothing() {
-        let mut stage = Some(Stage::new("sqlite:ids.db"));
+        let mut stage = Some(Stage::with_lease(LONG_LEASE, "sqlite:ids.db"));
         let closing = |stage: &mut Option<Stage>| {
             in_child(|| {
                 let Stage { minters, registry, runtime, folder } = stage.take().unwrap();
@@ -432,7 +443,7 @@ url = "STORE"
 
     /// A child that ends as programs do: destructors and exit handlers run, and nothing is given back.
     fn normal_return() -> Option<()> {
-        let stage = Stage::new("sqlite:ids.db");
+        let stage = Stage::with_lease(LONG_LEASE, "sqlite:ids.db");
         let before = stage.rows();
         let child = fork();
         if child == 0 {

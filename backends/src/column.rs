@@ -219,11 +219,13 @@ impl Place {
 
 /// A name that needs no escape between quotes of any kind.
 fn identifier(name: &str) -> Result<String, String> {
-    let plain = |c: char| c.is_alphanumeric() || matches!(c, '_' | '$' | '-');
+    let plain = |c: char| c.is_alphanumeric() || matches!(c, '_' | '$' | '-' | ' ');
     if (1..=NAME_LEN_MAX).contains(&name.len()) && name.chars().all(plain) {
         return Ok(name.to_owned());
     }
-    Err(format!("{name:?} is no name of a table or column here: letters, digits, _, $ and - are"))
+    Err(format!(
+        "{name:?} is no name of a table or column here: letters, digits, _, $, - and spaces are, without quotes: make a view of such a name, and name that"
+    ))
 }
 
 /// The largest of texts is not the largest number.

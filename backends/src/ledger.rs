@@ -17,7 +17,7 @@ use mintage_core::{
 #[cfg(feature = "file")]
 use crate::sound::Sound;
 use crate::{
-    ranges::RangeRow,
+    ranges::{self, RangeRow},
     rules::{self, ANSWERS_KEPT_MS, Answer, Records, refused},
     seen::{SeenPool, SeenSequence},
 };
@@ -29,6 +29,9 @@ const GRANTS_MAX: usize = 10_000;
 /// How many ranges the history of a sequence holds, for the same reason, and because a range is cut far more often than a worker
 /// id is claimed.
 const RANGES_MAX: usize = 1_000;
+
+/// How many of all sequences together: beyond it the range that was cut first is forgotten.
+const RANGES_SUM_MAX: usize = 5_000;
 
 /// How many answers to idempotency keys are kept, for the same reason. They must not be forgotten early: beyond it a key is
 /// refused.
@@ -52,7 +55,7 @@ pub(crate) struct Ledger {
     /// By entity, then by hash in hexadecimal digits. States of schema version 1 have none.
     #[cfg_attr(feature = "file", serde(default))]
     tokens: BTreeMap<String, BTreeMap<String, Token>>,
-    /// The sequences that wait to be raised, `*` among them for those that are not there. States of schema version 2 have none.
+    /// The sequences that wait to be raised, `*` among them for those that are not there. States before schema version 3 have none.
     #[cfg_attr(feature = "file", serde(default))]
     stopped: BTreeSet<String>,
     /// By sequence, the first cut first. States before schema version 3 have none.
@@ -169,10 +172,7 @@ impl Ledger {
         }
         let taken = self.sequences.get_mut(&tail.sequence).is_some_and(|row| protocol::give_back(row, tail));
         if taken && let Some(kept) = self.ranges.get_mut(&tail.sequence) {
-            // A process gives its ranges back as one tail where they follow each other.
-            while kept.back_mut().is_some_and(|last| last.shorten(tail.start)) {
-                kept.pop_back();
-            }
+            ranges::shorten(kept, tail.start);
         }
         taken
     }
@@ -205,15 +205,19 @@ impl Ledger {
     }
 
     pub(crate) fn range_history(&self, sequence: &str, number: u64) -> RangeHistory {
-        let Some(kept) = self.ranges.get(sequence) else { return RangeHistory::default() };
-        let mut history = RangeHistory::of(RangeRow::holding(kept, number));
-        if kept.len() >= RANGES_MAX {
+        let kept = self.ranges.get(sequence);
+        let mut history = RangeHistory::of(kept.map_or(Vec::new(), |kept| RangeRow::holding(kept, number)));
+        if kept.is_some_and(|kept| kept.len() >= RANGES_MAX) || self.ranges_kept() >= RANGES_SUM_MAX {
             history.lack = Some(format!(
-                "this kind of store keeps the last {RANGES_MAX} ranges of a sequence; older ones were dropped: sqlite:PATH and the \
-                 database servers keep them for 400 days"
+                "this kind of store keeps the last {RANGES_MAX} ranges of a sequence, and the last {RANGES_SUM_MAX} of all; older \
+                 ones were dropped: sqlite:PATH and the database servers keep them for 400 days"
             ));
         }
         history
+    }
+
+    fn ranges_kept(&self) -> usize {
+        self.ranges.values().map(VecDeque::len).sum()
     }
 
     fn keep_range(&mut self, range: &IdRange, instance: &str, now_ms: u64) {
@@ -229,6 +233,10 @@ impl Ledger {
             kept.pop_front();
         }
         kept.push_back(RangeRow::new(range, instance, now_ms));
+        if self.ranges_kept() > RANGES_SUM_MAX {
+            let first = |kept: &&mut VecDeque<RangeRow>| kept.front().map_or(u64::MAX, |row| row.at_ms);
+            self.ranges.values_mut().min_by_key(first).and_then(VecDeque::pop_front);
+        }
     }
 
     fn forget_old_answers(&mut self, now_ms: u64) {
@@ -322,15 +330,20 @@ impl Ledger {
 
     pub(crate) fn bump(&mut self, pool: &WorkerPool, now_ms: u64) -> Result<(), StoreError> {
         let kept = self.pool_mut(&pool.name, &pool.region).ok_or_else(|| rules::no_pool(pool))?;
+        rules::not_behind(&pool.name, &kept.row, now_ms)?;
         protocol::bump(&mut kept.row, now_ms);
         Ok(())
     }
 
-    pub(crate) fn bump_all(&mut self, now_ms: u64) {
-        for kept in self.pools.values_mut().flat_map(BTreeMap::values_mut) {
-            protocol::bump(&mut kept.row, now_ms);
+    pub(crate) fn bump_all(&mut self, now_ms: u64) -> Result<(), StoreError> {
+        for (name, regions) in &mut self.pools {
+            for kept in regions.values_mut() {
+                rules::not_behind(name, &kept.row, now_ms)?;
+                protocol::bump(&mut kept.row, now_ms);
+            }
         }
         self.stopped.insert(UNLISTED.to_owned());
+        Ok(())
     }
 
     fn new_region(&self, pool: &WorkerPool, seen: SeenPool, now_ms: u64) -> Result<PoolRow, StoreError> {
@@ -728,7 +741,7 @@ macro_rules! keeps_a_ledger {
             }
 
             async fn bump_all(&self) -> Result<bool, StoreError> {
-                self.run(|ledger, now_ms| Ok(ledger.bump_all(now_ms))).await.map(|()| true)
+                self.run(|ledger, now_ms| ledger.bump_all(now_ms)).await.map(|()| true)
             }
 
             async fn leases(&self, pool: &WorkerPool) -> Result<Vec<LeaseRow>, StoreError> {

@@ -1,5 +1,7 @@
 //! The history of ranges as the stores without tables keep it: a row for each range that was cut, shortened where a tail came back.
 
+use std::collections::VecDeque;
+
 use mintage_core::{IdRange, RangeGrant, protocol::HISTORY_KEPT_MS};
 
 /// A [`RangeGrant`] as it is kept.
@@ -28,15 +30,21 @@ impl RangeRow {
         self.at_ms.saturating_add(HISTORY_KEPT_MS) < now_ms
     }
 
-    /// Takes what begins at `start` off; says whether nothing is left.
-    pub(crate) fn shorten(&mut self, start: u64) -> bool {
-        self.end = self.end.min(start);
-        self.end <= self.start
-    }
-
     /// Those of `rows` that hold the number.
     pub(crate) fn holding<'a>(rows: impl IntoIterator<Item = &'a Self>, number: u64) -> Vec<RangeGrant> {
         let holding = rows.into_iter().filter(|row| (row.start..row.end).contains(&number));
         holding.map(|row| RangeGrant::new(row.start, row.end, row.instance.clone(), row.at_ms)).collect()
+    }
+}
+
+/// Takes a tail off that begins at `start`, which may be that of several ranges. From the latest on: before them there may be others
+/// with larger numbers, if somebody set the counter back.
+pub(crate) fn shorten(rows: &mut VecDeque<RangeRow>, start: u64) {
+    while let Some(row) = rows.back_mut() {
+        row.end = row.end.min(start);
+        if row.start < row.end {
+            break;
+        }
+        rows.pop_back();
     }
 }

@@ -12,7 +12,11 @@
 
 mod vitals;
 
-use std::{fmt, time::Duration};
+use std::{
+    fmt,
+    sync::atomic::{AtomicU64, Ordering},
+    time::Duration,
+};
 
 use async_trait::async_trait;
 use mintage_core::{
@@ -33,13 +37,17 @@ use crate::{
     trusted::Trusted,
 };
 
-/// Answers the time in seconds and microseconds, whether it is a primary, its life, and the values.
+/// How much longer than `min-replicas-max-lag` a primary takes writes that has lost its replicas, in seconds: it compares whole
+/// seconds, and looks once in each.
+const LAG_ROUNDED_S: u64 = 2;
+
+/// Answers the time in seconds and microseconds, whether it is a primary, how many replicas follow it, its life, and the values.
 const READ: &str = r"
 local replication = redis.call('INFO', 'replication')
 local life = string.match(replication, 'master_replid:(%x+)') .. ':' .. string.match(redis.call('INFO', 'server'), 'run_id:(%x+)')
 local time, values = redis.call('TIME'), {}
 for at, key in ipairs(KEYS) do values[at] = redis.call('GET', key) end
-return {time[1], time[2], string.match(replication, 'role:(%a+)'), life, values}
+return {time[1], time[2], string.match(replication, 'role:(%a+)'), string.match(replication, 'connected_slaves:(%d+)') or '0', life, values}
 ";
 
 /// Takes the life, then for each key its expected version, `=`, `+` or `-`, and the new value. Answers 1 when all was done, 0
@@ -239,7 +247,9 @@ fn is_plain(prefix: &str) -> bool {
 /// The records of a Redis server.
 struct RedisCells {
     settings: Settings,
-    idle: Mutex<Option<MultiplexedConnection>>,
+    idle: Mutex<Slot>,
+    /// For how long it may take writes beside another primary, in ms.
+    alone_ms_max: AtomicU64,
     read: Script,
     change: Script,
     confirm: Script,
@@ -249,7 +259,7 @@ struct RedisCells {
 impl RedisCells {
     fn new(settings: Settings, timeout: Duration) -> Self {
         let (read, change, confirm) = (Script::new(READ), Script::new(CHANGE), Script::new(CONFIRM));
-        Self { settings, idle: Mutex::default(), read, change, confirm, timeout }
+        Self { settings, idle: Mutex::default(), alone_ms_max: AtomicU64::default(), read, change, confirm, timeout }
     }
 
     /// In a cluster, all keys with the same text in braces are in one slot.
@@ -291,27 +301,33 @@ impl RedisCells {
                 )));
             }
         }
-        if self.settings.weak { Ok(()) } else { self.check_replicas(connection).await }
+        let alone_ms_max = if self.settings.weak { 0 } else { self.check_replicas(connection).await? };
+        self.alone_ms_max.store(alone_ms_max, Ordering::Relaxed);
+        Ok(())
     }
 
-    /// A server whose replica can be promoted while it goes on answering is one of two primaries for as long as nothing stops it.
-    async fn check_replicas(&self, connection: &mut MultiplexedConnection) -> Result<(), StoreError> {
+    /// A server whose replica can be promoted while it goes on answering is one of two primaries for as long as nothing stops it:
+    /// for how long, in ms.
+    async fn check_replicas(&self, connection: &mut MultiplexedConnection) -> Result<u64, StoreError> {
         if self.settings.replicas > 0 {
-            return Ok(());
+            return Ok(0);
         }
         let info: Result<String, RedisError> = redis::cmd("INFO").arg("replication").query_async(connection).await;
         let info = info.map_err(|error| self.fault(error))?;
         let attached = info.lines().find_map(|line| line.trim_end().strip_prefix("connected_slaves:"));
         if attached.is_none_or(|attached| attached == "0") {
-            return Ok(());
+            return Ok(0);
         }
         let needed = self.setting(connection, "min-replicas-to-write").await?;
         if needed.parse().is_ok_and(|needed: u32| needed > 0) {
-            return Ok(());
+            let lag = self.setting(connection, "min-replicas-max-lag").await?;
+            if let Some(lag_s) = lag.parse().ok().filter(|lag_s: &u64| *lag_s > 0) {
+                return Ok(lag_s.saturating_add(LAG_ROUNDED_S).saturating_mul(1000));
+            }
         }
         Err(refused(format!(
             "{}: it has replicas, and goes on by itself when one of them is promoted, so two of them could hand out the same: set \
-             min-replicas-to-write 1 in its config, or add replicas=1 to the URL, or durability=weak to keep only leases there, \
+             min-replicas-to-write 1 in its config (and min-replicas-max-lag, not 0), or add replicas=1 to the URL, or durability=weak to keep only leases there, \
              at that risk",
             self.settings.place
         )))
@@ -387,7 +403,15 @@ impl RedisCells {
     }
 }
 
-type Answer = (u64, u64, String, String, Vec<Option<String>>);
+type Answer = (u64, u64, String, u32, String, Vec<Option<String>>);
+
+/// The connection that lies idle, and what was seen when the server's settings were last looked at: with other replicas or in
+/// another life they matter anew.
+#[derive(Default)]
+struct Slot {
+    connection: Option<MultiplexedConnection>,
+    looked_at: Option<(String, bool)>,
+}
 
 #[async_trait]
 impl Cells for RedisCells {
@@ -401,7 +425,7 @@ impl Cells for RedisCells {
 
     async fn read(&self, keys: &[String]) -> Result<Snapshot, StoreError> {
         let mut slot = self.idle.lock().await;
-        let idle = match slot.take() {
+        let idle = match slot.connection.take() {
             // One that has lain idle may be broken. Asking again does no harm.
             Some(mut connection) => match self.read_on(&mut connection, keys).await {
                 Ok(answer) => Some((connection, answer)),
@@ -410,7 +434,7 @@ impl Cells for RedisCells {
             },
             None => None,
         };
-        let (connection, (seconds, micros, role, life, values)) = match idle {
+        let (mut connection, (seconds, micros, role, replicas, life, values)) = match idle {
             Some(answered) => answered,
             None => {
                 let mut connection = self.connect().await?;
@@ -421,9 +445,18 @@ impl Cells for RedisCells {
         if role != "master" {
             return Err(unavailable(format!("{}: it is a replica: name the primary", self.settings.place)));
         }
-        *slot = Some(connection);
+        let seen = Some((life.clone(), replicas > 0));
+        if slot.looked_at != seen {
+            self.check_durability(&mut connection).await?;
+            slot.looked_at = seen;
+        }
+        slot.connection = Some(connection);
         let cells = values.into_iter().map(cell).collect::<Result<_, _>>()?;
         Ok(Snapshot { cells, now_ms: Some(seconds.saturating_mul(1000).saturating_add(micros / 1000)), life })
+    }
+
+    fn alone_ms_max(&self) -> u64 {
+        self.alone_ms_max.load(Ordering::Relaxed)
     }
 
     async fn settings(&self) -> Result<Vec<StoreSetting>, StoreError> {
@@ -432,7 +465,7 @@ impl Cells for RedisCells {
 
     async fn change(&self, life: &str, changes: &[Change]) -> Result<bool, StoreError> {
         let mut slot = self.idle.lock().await;
-        let mut connection = match slot.take() {
+        let mut connection = match slot.connection.take() {
             Some(connection) => connection,
             None => self.connect().await?,
         };
@@ -451,7 +484,7 @@ impl Cells for RedisCells {
         if made {
             self.wait(&mut connection).await?;
         }
-        *slot = Some(connection);
+        slot.connection = Some(connection);
         Ok(made)
     }
 
@@ -462,7 +495,7 @@ impl Cells for RedisCells {
             return Ok(true);
         }
         let mut slot = self.idle.lock().await;
-        let mut connection = match slot.take() {
+        let mut connection = match slot.connection.take() {
             Some(connection) => connection,
             None => self.connect().await?,
         };
@@ -473,7 +506,7 @@ impl Cells for RedisCells {
         if same {
             self.wait(&mut connection).await?;
         }
-        *slot = Some(connection);
+        slot.connection = Some(connection);
         Ok(same)
     }
 }

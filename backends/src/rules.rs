@@ -94,6 +94,23 @@ pub(crate) fn new_region<'a>(
     Ok(row)
 }
 
+/// What a store forgot was granted after what it still knows. So a clock that is behind even that says nothing about how far the
+/// forgotten windows may reach, and a bump that counts on it could begin below their ends. For stores without a clock.
+///
+/// # Errors
+/// `Refused`, which says what to do.
+pub(crate) fn not_behind(pool: &str, row: &PoolRow, now_ms: u64) -> Result<(), StoreError> {
+    if now_ms.saturating_add(row.guard_ms) >= row.granted_at_ms {
+        return Ok(());
+    }
+    Err(refused(format!(
+        "pool {pool}: a bump goes by this machine's clock, which shows {now_ms} ms since 1970; the store was in use at {}, {} ms \
+         later: set the clock, then try again. Nothing was changed",
+        row.granted_at_ms,
+        row.granted_at_ms - now_ms
+    )))
+}
+
 /// A sequence that is not there is not made by itself where the store may have forgotten it.
 ///
 /// # Errors

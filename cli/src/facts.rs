@@ -130,7 +130,7 @@ fn notes(builder: &RegistryBuilder, checked: &Checked, now_ms: u64) -> Vec<(Stri
     notes.extend(checked.series.iter().map(|series| (format!("series.{}", series.name), series.format.summary())));
     notes.extend(checked.pools.iter().map(|pool| (format!("workers.{}", pool.name), pool.capacity().text)));
     notes.extend(checked.stores.iter().map(|store| {
-        let factory = builder.catalog().backends().iter().find(|known| known.url_scheme() == store.url_scheme());
+        let factory = builder.catalog().backend_of(&store.url);
         (format!("stores.{}", store.name), factory.map_or("", |known| known.promise()).to_owned())
     }));
     notes

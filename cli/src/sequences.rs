@@ -46,24 +46,30 @@ pub(crate) async fn run(config: &ConfigArgs, command: SequencesCommand) -> Resul
 }
 
 async fn open(config: &Config) -> Result<Sequences, Failure> {
-    let sequences = args::builder().sequences(config).await?;
-    for trouble in sequences.troubles() {
-        output::remark(&format!("not known: {}", chain(trouble)));
-    }
-    Ok(sequences)
+    Ok(args::builder().sequences(config).await?)
 }
 
-/// One that lies in a store which could not be asked fails as that store did.
 async fn find(sequences: &Sequences, name: &str, store: Option<&str>) -> Result<SequenceState, Failure> {
-    sequences.find(name, store).await.map_err(|error| failure(sequences, error))
+    let found = sequences.find(name, store).await.map_err(|error| failure(sequences, error))?;
+    remark_on(sequences.troubles());
+    Ok(found)
 }
 
-/// Of a store that could not be asked, what happened to it.
+/// Of a store that could not be asked, what happened to it; of anything else, also which stores could not be asked.
 fn failure(sequences: &Sequences, error: SequenceError) -> Failure {
-    let SequenceError::Unasked { store: unasked } = error else { return error.into() };
+    let SequenceError::Unasked { store: unasked } = error else {
+        remark_on(sequences.troubles());
+        return error.into();
+    };
     let of_it = |trouble: &&BuildError| matches!(trouble, BuildError::Store { store, .. } if *store == unasked);
     let trouble = sequences.troubles().iter().find(of_it);
     trouble.map_or_else(|| Failure::usage(format!("store {unasked} could not be asked")), Failure::from)
+}
+
+fn remark_on(troubles: &[BuildError]) {
+    for trouble in troubles {
+        output::remark(&format!("not known: {}", chain(trouble)));
+    }
 }
 
 async fn list(sequences: &Sequences, output: Output) -> Result<(), Failure> {
@@ -110,7 +116,9 @@ async fn list(sequences: &Sequences, output: Output) -> Result<(), Failure> {
     }
     out.flush()?;
     // What could not be asked is missing in the list.
-    sequences.troubles().first().map_or(Ok(()), |trouble| Err(trouble.into()))
+    let Some((first, others)) = sequences.troubles().split_first() else { return Ok(()) };
+    remark_on(others);
+    Err(first.into())
 }
 
 fn line(one: &SequenceState) -> String {
@@ -138,6 +146,8 @@ async fn raise(sequences: &mut Sequences, which: &SequenceState, floor: u64, car
     let next = which.next.or(which.start).unwrap_or_default();
     let plan = if floor > next {
         format!("{} in store {}: the next number {next} becomes {floor}", which.name, which.store)
+    } else if which.next.is_none() {
+        format!("{} in store {}: it is made, with {next} as its next number", which.name, which.store)
     } else {
         format!("{} in store {}: the next number stays {next}, which is not below {floor}", which.name, which.store)
     };
@@ -147,7 +157,9 @@ async fn raise(sequences: &mut Sequences, which: &SequenceState, floor: u64, car
             "it gives no number now, because its store may have forgotten ranges; raised, it goes on from there",
         );
     }
-    if care.dry_run || (floor <= next && !which.waits) {
+    // One that is not there yet is made, wherever it is to stand.
+    let is_there = which.next.is_some_and(|next| floor <= next) && !which.waits;
+    if care.dry_run || is_there {
         return Ok(());
     }
     if !care.yes && !output::confirmed()? {
@@ -173,13 +185,16 @@ async fn raise(sequences: &mut Sequences, which: &SequenceState, floor: u64, car
 /// Somebody has looked: nothing but what is listed is in use.
 async fn vouch(sequences: &mut Sequences, value: Option<u64>, store: Option<&str>, care: &Care) -> Result<(), Failure> {
     if value.is_some() {
-        return Err(Failure::usage("'*' stands for the sequences that are not there: it has no next number"));
+        return Err(Failure::usage(
+            "'*' stands for the sequences that are not there and has no next number: leave VALUE out",
+        ));
     }
     sequences.is_complete(store).map_err(|error| failure(sequences, error))?;
     let waiting = sequences.list().await?.into_iter();
     let waiting: Vec<SequenceState> = waiting
         .filter(|one| one.owner == SequenceOwner::Unlisted && store.is_none_or(|store| one.store == store))
         .collect();
+    remark_on(sequences.troubles());
     if waiting.is_empty() {
         output::remark("new sequences are made already: nothing was changed");
         return Ok(());

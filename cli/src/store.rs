@@ -42,9 +42,10 @@ fn named<'c>(checked: &'c Checked, store: Option<&'c str>) -> Result<&'c str, Fa
 
 fn ddl(builder: &RegistryBuilder, checked: &Checked, store: Option<&str>) -> Result<(), Failure> {
     let name = named(checked, store)?;
-    let kind = checked.store(name).map_or("", |store| store.url_scheme());
-    let factory = builder.catalog().backends().iter().find(|factory| factory.url_scheme() == kind);
-    let prefix = checked.store(name).map(|store| store.tables.clone()).unwrap_or_default();
+    let store = checked.store(name);
+    let kind = store.map_or("", |store| store.url_scheme());
+    let factory = store.and_then(|store| builder.catalog().backend_of(&store.url));
+    let prefix = store.map(|store| store.tables.clone()).unwrap_or_default();
     let tables = factory.and_then(|factory| factory.ddl(&prefix)).ok_or_else(|| {
         Failure::usage(format!(
             "stores.{name}: {kind} stores have no tables; `mintage store init {name}` makes what they need"

@@ -50,6 +50,12 @@ impl Catalog {
     pub fn backends(&self) -> &[Arc<dyn BackendFactory>] {
         &self.backends
     }
+
+    /// What opens a store at `url`, by what stands before its first colon.
+    pub fn backend_of(&self, url: &str) -> Option<&Arc<dyn BackendFactory>> {
+        let (scheme, _) = url.split_once(':')?;
+        self.backends.iter().find(|known| known.url_scheme() == scheme)
+    }
 }
 
 /// Makes one scheme from an entity's settings.
@@ -275,7 +281,8 @@ pub trait BackendFactory: fmt::Debug + Send + Sync + 'static {
         if self.open_existing(address).await?.is_some() {
             return Ok(false);
         }
-        self.open(address).await.map(|_| true)
+        self.open(address).await?.disconnect().await;
+        Ok(true)
     }
 
     /// What the store tells of itself: for a person who asks whether all is well. It makes and changes nothing.
@@ -442,6 +449,15 @@ pub struct Backend {
     pub tokens: Option<Arc<dyn TokenStore>>,
     /// Gapless numbers, if it keeps them.
     pub gapless: Option<Arc<dyn GaplessStore>>,
+    /// Its connections, if they are better ended than dropped.
+    pub connected: Option<Arc<dyn Connected>>,
+}
+
+/// A store that leaves something behind when its connections are dropped: files, or a complaint in the server's log.
+#[async_trait]
+pub trait Connected: Send + Sync + fmt::Debug {
+    /// Ends the idle connections in good order. A later call opens new ones.
+    async fn disconnect(&self);
 }
 
 impl Backend {
@@ -471,6 +487,20 @@ impl Backend {
     pub fn with_gapless(mut self, gapless: Arc<dyn GaplessStore>) -> Self {
         self.gapless = Some(gapless);
         self
+    }
+
+    /// With connections to end.
+    #[must_use]
+    pub fn with_connections(mut self, connected: Arc<dyn Connected>) -> Self {
+        self.connected = Some(connected);
+        self
+    }
+
+    /// Ends what is idle of its connections. A later call opens new ones.
+    pub async fn disconnect(&self) {
+        if let Some(connected) = &self.connected {
+            connected.disconnect().await;
+        }
     }
 
     /// With a place for bearer tokens.

@@ -324,13 +324,18 @@ pub fn choose_among(
         let until = earliest.map_or("all of them are revoked".to_owned(), |earliest| {
             format!("the first is free in {} ms", earliest.saturating_sub(now_ms))
         });
-        let error = StoreError::new(
-            StoreErrorKind::NoFreeWorker,
+        let message = if floor_min_passed {
             format!(
                 "all {} worker ids of the pool are held or resting; {until}. Wait, stop a holder, or widen the worker field",
                 pool.block_len
-            ),
-        );
+            )
+        } else {
+            format!(
+                "the worker ids of the pool rest, because its store may have forgotten what it granted (`mintage store bump`, a \
+                 failover, or a pool that was not there); {until}. Wait, then claim again"
+            )
+        };
+        let error = StoreError::new(StoreErrorKind::NoFreeWorker, message);
         match earliest { Some(earliest) => error.until(earliest), None => error }
     })
 }

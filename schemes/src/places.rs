@@ -13,7 +13,8 @@ const PLACES: usize = 32;
 /// One value for all threads, or one for each.
 #[derive(Debug)]
 pub(crate) struct Places<T> {
-    first: T,
+    /// Apart from the list of the others as well, which every thread reads.
+    first: Apart<T>,
     others: Box<[Apart<T>]>,
 }
 
@@ -24,25 +25,25 @@ struct Apart<T>(T);
 
 impl<T> Places<T> {
     pub(crate) fn one(value: T) -> Self {
-        Self { first: value, others: Box::default() }
+        Self { first: Apart(value), others: Box::default() }
     }
 
     pub(crate) fn each(mut make: impl FnMut() -> T) -> Self {
-        Self { first: make(), others: (1..PLACES).map(|_| Apart(make())).collect() }
+        Self { first: Apart(make()), others: (1..PLACES).map(|_| Apart(make())).collect() }
     }
 
     /// That of this thread.
     #[inline]
     pub(crate) fn mine(&self) -> &T {
         if self.others.is_empty() {
-            return &self.first;
+            return &self.first.0;
         }
         let nth = number() % PLACES;
-        nth.checked_sub(1).and_then(|other| self.others.get(other)).map_or(&self.first, |Apart(value)| value)
+        nth.checked_sub(1).and_then(|other| self.others.get(other)).map_or(&self.first.0, |Apart(value)| value)
     }
 
     pub(crate) fn all(&self) -> impl Iterator<Item = &T> {
-        std::iter::once(&self.first).chain(self.others.iter().map(|Apart(value)| value))
+        std::iter::once(&self.first.0).chain(self.others.iter().map(|Apart(value)| value))
     }
 }
 

@@ -31,6 +31,8 @@ pub struct Checked {
     pub series: Vec<SeriesConfig>,
     /// The pools of worker ids, in the order of the file.
     pub pools: Vec<PoolConfig>,
+    /// What the process is called in the history of ranges, if anything has a say in it.
+    pub instance: Option<String>,
     /// Which block of worker ids each region owns. No two overlap.
     pub regions: BTreeMap<String, Range<u32>>,
     /// The stores, in the order of the file.
@@ -91,16 +93,22 @@ impl Checked {
         self.keys.iter().find(|key| key.name == name)
     }
 
+    /// With what of an entity's public form must never change. A form that the config does not ask for is not recorded: the owner
+    /// may still choose.
+    pub(crate) fn with_public(&self, entity: &EntityConfig, format: Format) -> Format {
+        match &entity.public {
+            Some(form) if entity.public_is_written => form.pin(format, &self.realm),
+            _ => format,
+        }
+    }
+
     /// 16 hexadecimal digits that stand for what the ids and numbers of this config mean: scheme, epoch, layout, public form and so
     /// on of each entity, token and series. Two processes of one fleet agree in it. Stores, times and places are no part of it, and
     /// no secret is.
     pub fn fingerprint(&self) -> String {
         let mut formats = BTreeMap::new();
         for entity in &self.entities {
-            let format = entity.plan.format();
-            let written = entity.public.as_ref().filter(|_| entity.public_is_written);
-            let format = written.map_or(format.clone(), |form| form.pin(format, &self.realm));
-            formats.insert(entity.name.clone(), format);
+            formats.insert(entity.name.clone(), self.with_public(entity, entity.plan.format()));
         }
         formats.extend(self.tokens.iter().map(|tokens| (tokens.name.clone(), tokens.format())));
         formats

@@ -103,6 +103,7 @@ impl<'c> Reader<'c> {
             folder: self.config.folder.clone(),
             realm,
             series,
+            instance: self.own_instance(&pools),
             pools,
             regions: regions.into_iter().map(|(name, region)| (name.to_owned(), region)).collect(),
             stores,

@@ -36,22 +36,22 @@ impl Shape {
             let (section, setting) = entry;
             match section.as_str() {
                 "entities" => shape.named(section, setting, |shape, path, table| shape.entity(path, table, catalog)),
-                "series" => shape.named(section, setting, |shape, path, table| {
-                    shape.table(path, table, SERIES, &|key, _, known| later_or_unknown(key, &[], known));
-                }),
-                "workers" => shape.named(section, setting, |shape, path, table| {
-                    shape.table(path, table, POOL, &|key, _, known| later_or_unknown(key, &[], known));
-                }),
-                "stores" => shape.named(section, setting, |shape, path, table| {
-                    shape.table(path, table, STORE, &|key, _, known| later_or_unknown(key, &[], known));
-                }),
+                "series" => {
+                    shape.named(section, setting, |shape, path, table| shape.table(path, table, SERIES, &stranger))
+                }
+                "workers" => {
+                    shape.named(section, setting, |shape, path, table| shape.table(path, table, POOL, &stranger))
+                }
+                "stores" => {
+                    shape.named(section, setting, |shape, path, table| shape.table(path, table, STORE, &stranger))
+                }
                 "keys" => {
                     shape.named(section, setting, |shape, path, table| {
                         shape.table(path, table, MASTER, &secret_or_unknown)
                     });
                 }
                 "regions" => shape.regions(setting),
-                _ => shape.entry("", root, entry, ROOT, &|key, _, known| later_or_unknown(key, ROOT_LATER, known)),
+                _ => shape.entry("", root, entry, ROOT, &stranger_at_root),
             }
         }
         shape
@@ -101,7 +101,7 @@ impl Shape {
     fn entity_without_scheme(&mut self, path: &str, table: &[(String, Setting)]) {
         let common: Vec<&str> = ENTITY.iter().map(|key| key.name).collect();
         for entry in table.iter().filter(|(name, _)| words::nearest(name, &common).is_some()) {
-            self.entry(path, table, entry, ENTITY, &|key, _, known| later_or_unknown(key, &[], known));
+            self.entry(path, table, entry, ENTITY, &stranger);
         }
     }
 
@@ -135,7 +135,7 @@ impl Shape {
                 let worker = path.ends_with(".worker");
                 self.table(path, table, keys, &|key, _, known| match worker && DERIVED_WORKER_IDS.contains(&key) {
                     true => DERIVED_WORKER_ID.to_owned(),
-                    false => later_or_unknown(key, &[], known),
+                    false => unknown(key, known),
                 });
             }
             (KeyKind::Named(keys), Value::Table(tables)) => {
@@ -280,10 +280,19 @@ fn is_time(text: &str) -> bool {
     shaped && bytes.len() > "2026-01-01T00:00:00".len() && text.parse::<jiff::Timestamp>().is_ok()
 }
 
-fn later_or_unknown(key: &str, later: &[&str], known: &[&str]) -> String {
-    if later.contains(&key) {
-        return format!("`{key}` is not in this version yet: take it out");
+/// Whole parts are still to come.
+fn stranger_at_root(key: &str, _: &Setting, known: &[&str]) -> String {
+    match ROOT_LATER.contains(&key) {
+        true => format!("`{key}` is not in this version yet: take it out"),
+        false => unknown(key, known),
     }
+}
+
+fn stranger(key: &str, _: &Setting, known: &[&str]) -> String {
+    unknown(key, known)
+}
+
+fn unknown(key: &str, known: &[&str]) -> String {
     match words::nearest(key, known) {
         Some(near) => format!("unknown key; did you mean \"{near}\"?"),
         None => format!("unknown key (known: {})", words::listed(known)),
@@ -298,7 +307,7 @@ fn secret_or_unknown(key: &str, setting: &Setting, known: &[&str]) -> String {
                 `file = \"…\"` or `env = \"…\"`"
             .to_owned();
     }
-    later_or_unknown(key, &[], known)
+    unknown(key, known)
 }
 
 /// A key that the entity's scheme does not take may be one of another scheme.
@@ -317,12 +326,12 @@ fn stranger_in_entity(key: &str, own: &str, offers: &[Offer], known: &[&str]) ->
         return format!("`{key}` is {} (known: {})", owners(key), words::listed(known));
     }
     if words::nearest(key, known).is_some() {
-        return later_or_unknown(key, &[], known);
+        return unknown(key, known);
     }
     let names: Vec<&str> = of_others.iter().map(|(name, _)| *name).collect();
     match words::nearest(key, &names) {
         Some(near) => format!("unknown key; `{near}` is {} (known: {})", owners(near), words::listed(known)),
-        None => later_or_unknown(key, &[], known),
+        None => unknown(key, known),
     }
 }
 

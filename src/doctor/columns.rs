@@ -3,12 +3,13 @@
 use std::time::Duration;
 
 use mintage_backends::NumberColumn;
-use mintage_core::StoreError;
+use mintage_core::{AnyId, RANGE_END, StoreError};
 
 use super::Doctor;
 use crate::{
     BuildError, RegistryBuilder,
     config::{Checked, EntityConfig},
+    witness,
 };
 
 /// How long reading a column may take, in milliseconds: the largest of an indexed one comes at once.
@@ -73,13 +74,20 @@ impl Doctor<'_> {
     /// A counter that stands at or below a number in use has gone back, and will repeat it.
     async fn compare_column(&mut self, of: &IdColumn, path: &str, largest: Result<Option<u64>, StoreError>) {
         let Some(Some(largest)) = self.unanswered(path, largest) else { return };
-        let mut next = None;
-        let Some(sequence) = &of.entity.needs.sequence else { return };
-        for store in of.entity.range_stores() {
-            let Some(ranges) = self.backend(store).and_then(|backend| backend.ranges.clone()) else { continue };
-            let row = self.unanswered(path, ranges.sequence(&sequence.name).await).flatten();
-            next = next.max(row.map(|row| row.next));
-        }
+        let (Some(sequence), Some(store)) =
+            (&of.entity.needs.sequence, witness::store_of(&of.entity, AnyId::Int(largest)))
+        else {
+            return;
+        };
+        // One that does not answer is told where stores are.
+        let Some(backend) = self.backend(store) else { return };
+        let next = match backend.ranges.clone() {
+            Some(ranges) => {
+                let Some(row) = self.unanswered(path, ranges.sequence(&sequence.name).await) else { return };
+                row.map(|row| row.next)
+            }
+            None => None,
+        };
         let name = &of.entity.name;
         match next {
             Some(next) if next > largest => {
@@ -90,7 +98,12 @@ impl Doctor<'_> {
                     "{} goes up to {largest}, and the next number is {next}: numbers will come twice",
                     of.column
                 );
-                let remedy = format!("stop its processes, then `mintage sequences raise {name} {}`", largest + 1);
+                let remedy = match largest + 1 {
+                    RANGE_END.. => {
+                        "no number is left above that one: is it an id at all? If not, correct its row".to_owned()
+                    }
+                    next => format!("stop its processes, then `mintage sequences raise {name} {next} --store {store}`"),
+                };
                 self.wrong(path, told, remedy);
             }
             None => {
@@ -98,7 +111,9 @@ impl Doctor<'_> {
                 self.wrong(
                     path,
                     told,
-                    format!("`mintage sequences adopt {name} --from …` before the first process starts"),
+                    format!(
+                        "`mintage sequences adopt {name} --store {store} --from …` before the first process starts"
+                    ),
                 );
             }
         }

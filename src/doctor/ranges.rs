@@ -1,13 +1,13 @@
 //! How far each counter has come.
 
-use mintage_core::{RANGE_END, RangeStore, SequenceRow, StoreError, protocol::UNLISTED};
+use mintage_core::{RANGE_END, plugin::Fact, protocol::UNLISTED};
 
-use super::Doctor;
+use super::{Doctor, Severity};
 use crate::{
     config::{EntityConfig, SeriesConfig},
     public::PublicForm,
     registry::seen,
-    series,
+    sequences, series,
 };
 
 /// From so many hundredths of its numbers on, a counter is near its end.
@@ -119,7 +119,7 @@ impl Doctor<'_> {
         self.tell_fill(&path, &format!("in store {store} the next number is {}", row.next), row.next, RANGE_END);
         let last = row.next.checked_sub(1).filter(|last| *last >= sequence.start);
         if let (Some(form), Some(last)) = (&entity.public, last) {
-            self.tell_public(&path, form, last);
+            self.tell_public(&path, form, sequence.start, last);
         }
     }
 
@@ -128,7 +128,7 @@ impl Doctor<'_> {
         let Some(ranges) = self.backend(&series.store).and_then(|backend| backend.ranges.clone()) else { return };
         let path = format!("series.{}", series.name);
         let prefix = series::sequence_prefix(&series.name);
-        let Some(rows) = self.unanswered(&path, list(&*ranges).await) else { return };
+        let Some(rows) = self.unanswered(&path, ranges.sequences().await) else { return };
         let newest = rows.into_iter().filter(|row| row.name.starts_with(&prefix)).max_by(|a, b| a.name.cmp(&b.name));
         if let Some(row) = newest {
             let told = format!("in {} the next number is {}", row.name, row.next);
@@ -147,21 +147,9 @@ impl Doctor<'_> {
         }
     }
 
-    fn tell_public(&mut self, path: &str, form: &PublicForm, last: u64) {
-        let Some(fill) = form.fill(last) else { return };
-        let told = format!("{} of {} public numbers are used", fill.used, fill.room);
-        if form.is_too_full(fill) {
-            self.warn(
-                path,
-                format!("{told}, more than max_fill: a guess finds one too easily"),
-                "add a stage with more digits",
-            );
-        } else {
-            self.ok(path, told);
-        }
+    fn tell_public(&mut self, path: &str, form: &PublicForm, start: u64, last: u64) {
+        let Some(Fact { text, warning, .. }) = sequences::fill(form, start, last) else { return };
+        let severity = if warning { Severity::Warning } else { Severity::Ok };
+        self.found(severity, path, text, None);
     }
-}
-
-async fn list(ranges: &dyn RangeStore) -> Result<Vec<SequenceRow>, StoreError> {
-    ranges.sequences().await
 }

@@ -7,7 +7,7 @@ use mintage_core::{Format, FormatStore};
 use super::{Doctor, Severity};
 use crate::{
     config::{EntityConfig, KeyConfig, KeyPlace},
-    public::{EnvKeys, FileKeys, KeyError, Keyring},
+    public::{FileKeys, KeyError},
     publish::{self, keys_of, record_name},
     regions, series,
 };
@@ -43,7 +43,7 @@ impl Doctor<'_> {
     async fn compare_entity(&mut self, entity: &EntityConfig) {
         let path = format!("entities.{}", entity.name);
         if entity.needs.shares.is_empty() {
-            let format = self.with_public(entity, entity.plan.format());
+            let format = self.checked.with_public(entity, entity.plan.format());
             let pool = entity.needs.worker.as_ref().and_then(|need| self.checked.pool(&need.pool));
             let reserve = pool.and_then(|pool| self.checked.pool(pool.fallback.as_deref()?));
             let reserve = reserve.map(|reserve| reserve.store.clone()).filter(|store| *store != entity.store);
@@ -54,7 +54,7 @@ impl Doctor<'_> {
         }
         let mut known = Vec::new();
         for share in &entity.needs.shares {
-            let format = self.with_public(entity, share.format.clone());
+            let format = self.checked.with_public(entity, share.format.clone());
             known.push(self.compare(path.clone(), &share.store, &entity.name, format, &entity.scheme).await);
         }
         // A store that does not answer is told where stores are.
@@ -65,35 +65,15 @@ impl Doctor<'_> {
         }
     }
 
-    /// With what the record says of public ids. `None` of it is compared where the key is not here: that is told with the keys.
-    fn with_public(&self, entity: &EntityConfig, format: Format) -> Compared {
-        match self.rings.codec(entity, &self.checked.realm) {
-            Ok(Some(codec)) if entity.public_is_written => Compared::Whole(codec.pin(format)),
-            Ok(_) => Compared::Whole(format),
-            Err(_) => Compared::WithoutPublic(format),
-        }
-    }
-
     /// Whether the store has a record; `None` where it cannot be asked.
-    async fn compare(
-        &mut self,
-        path: String,
-        store: &str,
-        name: &str,
-        format: impl Into<Compared>,
-        scheme: &str,
-    ) -> Option<bool> {
+    async fn compare(&mut self, path: String, store: &str, name: &str, format: Format, scheme: &str) -> Option<bool> {
         let formats = self.formats(store)?;
         let answer = formats.pinned(name).await;
         let Some(recorded) = self.unanswered(&path, answer)? else {
             self.ok(path, format!("{scheme}, not used in store {store} yet"));
             return Some(false);
         };
-        let agreed = match format.into() {
-            Compared::Whole(format) => format.agrees_with(&recorded, name),
-            Compared::WithoutPublic(format) => format.agrees_with(&without_public(&recorded), name),
-        };
-        match agreed {
+        match format.agrees_with(&recorded, name) {
             Ok(()) => self.ok(path, format!("{scheme}, as store {store} has it on record")),
             Err(error) => self.failed(path, &error),
         }
@@ -124,7 +104,7 @@ impl Doctor<'_> {
             }
         }
         let is_recorded = recorded.iter().any(|(_, record)| record.is_some());
-        let ring = match self.ring(key).await {
+        let ring = match publish::ring_of(key, self.builder.key_sources(), self.builder.environment_shared()).await {
             Ok(ring) => ring,
             Err(KeyError::Missing { place }) if is_recorded => {
                 let told = "a store has a record of this key: without it no public id can be read";
@@ -171,7 +151,7 @@ impl Doctor<'_> {
         let is_recorded = recorded.iter().any(|(known, record)| known.as_str() == store && record.is_some());
         let in_a_file = matches!(key.place, KeyPlace::File(_)) && !self.builder.key_sources().contains_key(&key.name);
         let was_asked = self.places.get(store).is_some_and(|place| place.vitals.is_made.is_some());
-        if is_recorded || !in_a_file || !was_asked || publish::always_begins_empty(&self.checked, store) {
+        if is_recorded || !in_a_file || !was_asked || self.builder.always_begins_empty(&self.checked, store) {
             return;
         }
         let formats = self.formats(store);
@@ -184,33 +164,7 @@ impl Doctor<'_> {
         self.found(Severity::Warning, path, format!("{told}. {}", publish::OLDER_THAN_STORE), None);
     }
 
-    async fn ring(&self, key: &KeyConfig) -> Result<Keyring, KeyError> {
-        match (self.builder.key_sources().get(&key.name), &key.place) {
-            (Some(source), _) => source.load().await,
-            (None, KeyPlace::File(path)) => FileKeys::new(path.clone()).read(),
-            (None, KeyPlace::Variable(name)) => EnvKeys::new(name.clone()).read_in(self.builder.environment_shared()),
-        }
-    }
-
     fn formats(&self, store: &str) -> Option<Arc<dyn FormatStore>> {
         self.backend(store)?.formats.clone()
     }
-}
-
-/// A format, and how much of the record it is compared with.
-#[derive(Clone)]
-enum Compared {
-    Whole(Format),
-    WithoutPublic(Format),
-}
-
-impl From<Format> for Compared {
-    fn from(format: Format) -> Self {
-        Self::Whole(format)
-    }
-}
-
-fn without_public(recorded: &Format) -> Format {
-    let kept = recorded.fields().filter(|(name, _)| !name.starts_with("+public"));
-    kept.fold(Format::default(), |format, (name, value)| format.with(name, value))
 }

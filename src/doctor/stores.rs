@@ -1,8 +1,6 @@
 //! Whether each store answers, how its clock stands to this machine's, and which of its settings let it forget.
 
-use std::sync::Arc;
-
-use mintage_core::{Answer, StoreSetting, plugin::BackendFactory};
+use mintage_core::{Answer, StoreSetting};
 
 use super::{Doctor, Place, Severity};
 use crate::{BuildError, config::ClockLimits, keeper::clocks::Offset};
@@ -100,9 +98,8 @@ impl Doctor<'_> {
     }
 
     pub(super) fn is_local(&self, store: &str) -> bool {
-        let kind = self.checked.store(store).map_or("", |store| store.url_scheme());
-        let known: &[Arc<dyn BackendFactory>] = self.builder.catalog().backends();
-        known.iter().any(|factory| factory.url_scheme() == kind && factory.local())
+        let factory = self.checked.store(store).and_then(|store| self.builder.catalog().backend_of(&store.url));
+        factory.is_some_and(|factory| factory.local())
     }
 }
 

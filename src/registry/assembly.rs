@@ -9,7 +9,7 @@ use std::{
 
 use mintage_core::{
     AnyScheme, Clock, Format, FormatStore, LeaseStore, Leased, MintError, RangeStore, ReadyError, TokenStore,
-    plugin::{Backend, BackendFactory, Site},
+    plugin::{Backend, BackendFactory, Connected, Site},
 };
 use mintage_schemes::fork::Birth;
 
@@ -235,7 +235,9 @@ impl Assembly<'_> {
                 let fresh = publish::fresh_starts(ring, recorded).cloned().collect::<Vec<KeyStart>>();
                 self.starts_lie_ahead(&store, &name, &fresh).await?;
             }
-            if recorded.is_none() && self.rings.was_found(&name) && !publish::always_begins_empty(self.checked, &store)
+            if recorded.is_none()
+                && self.rings.was_found(&name)
+                && !self.builder.always_begins_empty(self.checked, &store)
             {
                 let formats = self.formats(&store).await?;
                 let known = publish::knows_any(&*formats, self.checked).await;
@@ -306,17 +308,9 @@ impl Assembly<'_> {
         Ok(row.map_err(|source| store_error(store, source))?.map(|row| row.next))
     }
 
-    /// What decides the meaning of an entity's ids, inside the house and outside. A token that the config does not ask for is
-    /// not recorded: the owner may still choose.
+    /// What decides the meaning of an entity's ids, inside the house and outside.
     pub(super) fn format_of(&self, entity: &EntityConfig) -> Format {
-        self.with_public(entity, entity.plan.format())
-    }
-
-    pub(super) fn with_public(&self, entity: &EntityConfig, format: Format) -> Format {
-        match self.codecs.get(&entity.name) {
-            Some(codec) if entity.public_is_written => codec.pin(format),
-            _ => format,
-        }
+        self.checked.with_public(entity, entity.plan.format())
     }
 
     /// Compares the configured prefix with the recorded one, and finds the place of the hashes.
@@ -424,9 +418,14 @@ impl Assembly<'_> {
         self.backends.get(name).ok_or_else(|| store_error(name, missing("anything")))
     }
 
+    /// What is to be ended when the last minter has stopped.
+    pub(super) fn connected(&self) -> Vec<Arc<dyn Connected>> {
+        let later = self.later.values().map(|later| Arc::clone(later) as Arc<dyn Connected>);
+        self.backends.values().filter_map(|backend| backend.connected.clone()).chain(later).collect()
+    }
+
     pub(super) fn factory(&self, store: &str) -> Option<Arc<dyn BackendFactory>> {
-        let scheme = self.checked.store(store)?.url_scheme();
-        self.builder.catalog.backends().iter().find(|factory| factory.url_scheme() == scheme).cloned()
+        self.builder.catalog.backend_of(&self.checked.store(store)?.url).cloned()
     }
 
     pub(super) async fn ranges(&mut self, store: &str) -> Result<Arc<dyn RangeStore>, BuildError> {

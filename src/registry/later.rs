@@ -5,7 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use mintage_core::{
     Format, FormatStore, Grant, Holder, Lease, LeaseRow, LeaseStore, LeaseTerms, StoreError, WorkerChoice, WorkerPool,
-    plugin::{Address, Backend, BackendFactory},
+    plugin::{Address, Backend, BackendFactory, Connected},
 };
 use tokio::sync::OnceCell;
 
@@ -83,11 +83,21 @@ impl LeaseStore for Later {
 
     fn has_clock(&self) -> bool {
         let leases = self.opened.get().and_then(|backend| backend.leases.as_deref());
-        leases.is_none_or(LeaseStore::has_clock)
+        // One that has not answered yet is watched like one without.
+        leases.is_some_and(LeaseStore::has_clock)
     }
 
     async fn history_lack(&self, pool: &WorkerPool) -> Result<Option<String>, StoreError> {
         self.leased().await?.history_lack(pool).await
+    }
+}
+
+#[async_trait]
+impl Connected for Later {
+    async fn disconnect(&self) {
+        if let Some(backend) = self.opened.get() {
+            backend.disconnect().await;
+        }
     }
 }
 

@@ -292,6 +292,9 @@ impl Assembly<'_> {
             // The build's own error is the one to report; an id that cannot be released rests until its window is over.
             let _ = plan.release(claim.lease, unused_ms).await;
         }
+        for store in self.connected() {
+            store.disconnect().await;
+        }
     }
 
     /// The open store of a pool; one that waits to be opened where that of `owner` is out of reach, or is not needed yet.

@@ -418,8 +418,16 @@ fn change_claim<F: FnOnce(&mut Claim)>(lease: &Lease, change: F) -> impl FnOnce(
 
 /// A lock that goes with the value, and with the process.
 fn locked(path: &Path) -> io::Result<File> {
-    if let Some(folder) = path.parent() {
-        fs::create_dir_all(folder)?;
+    if let Some(folder) = path.parent().filter(|folder| !folder.is_dir()) {
+        // Not at any depth: a path with a slip in it would be a machine that remembers nothing.
+        match fs::create_dir(folder) {
+            Err(_) if folder.is_dir() => {}
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                let message = format!("{} cannot be made: make its parent folder first", folder.display());
+                return Err(io::Error::new(error.kind(), message));
+            }
+            made => made?,
+        }
     }
     let file = File::options().create(true).truncate(false).write(true).open(path.with_extension("seen.lock"))?;
     file.lock()?;

@@ -71,7 +71,7 @@ impl Assembly<'_> {
         }
         let within_reach = self.within_reach(entity);
         let shares = entity.needs.shares.iter().filter(|share| within_reach.contains(&share.store));
-        shares.map(|share| (share.store.clone(), self.with_public(entity, share.format.clone()))).collect()
+        shares.map(|share| (share.store.clone(), self.checked.with_public(entity, share.format.clone()))).collect()
     }
 
     /// Compares the records. `false` if there is none anywhere: then all stores must be there.
@@ -117,7 +117,7 @@ impl Assembly<'_> {
                 Arc::new(Late {
                     store: Later::new(factory, address),
                     entity: entity.name.clone(),
-                    format: self.with_public(entity, share.format.clone()),
+                    format: self.checked.with_public(entity, share.format.clone()),
                     ranges: OnceCell::new(),
                 })
             };

@@ -15,6 +15,7 @@ on_all!(
     another_database_is_refused,
     a_lost_life_of_the_server_stops_it,
     a_period_that_may_be_forgotten_is_not_begun_again,
+    a_bump_waits_for_a_period_that_is_being_begun,
     next_without_a_transaction_is_refused,
     two_prefixes_count_apart
 );
@@ -119,6 +120,32 @@ async fn a_period_that_may_be_forgotten_is_not_begun_again<B: Bank>() {
     tx.commit().await.unwrap();
     bank.sql(stops).await;
     refused().await;
+    registry.close().await.unwrap();
+}
+
+/// A period first begun in a transaction that is open while the database is declared to have forgotten: either it is begun before,
+/// then it waits for a raise as any other, or it is not begun.
+async fn a_bump_waits_for_a_period_that_is_being_begun<B: Bank>() {
+    let Some(bank) = B::open().await else { return };
+    let registry = process(&bank, SERIES, &at(BEFORE_MIDNIGHT)).await;
+    let invoices = registry.series("invoices").unwrap();
+    let mut tx = bank.begin().await;
+    invoices.next_in(&mut tx).await.unwrap();
+    let bump = async |timeout: &str| {
+        let config = config(&bank.url(), SERIES).replace("timeout = \"60s\"", timeout);
+        let config = Config::parse(&config, "mintage.toml").unwrap();
+        let builder = Registry::builder().builtins().clock(at(BEFORE_MIDNIGHT));
+        builder.operator(&config).unwrap().bump("main").await
+    };
+    let error = bump("timeout = \"1s\"").await.unwrap_err();
+    let told = std::error::Error::source(&error).unwrap().to_string();
+    assert!(told.contains("others hold the same rows") || told.contains("write lock"), "{told}");
+    tx.commit().await.unwrap();
+    bump("").await.unwrap();
+    let mut tx = bank.begin().await;
+    let error = invoices.next_in(&mut tx).await.unwrap_err();
+    assert_eq!(kind_of(&error), Some(StoreErrorKind::RolledBack), "{error:?}");
+    drop(tx);
     registry.close().await.unwrap();
 }
 

@@ -180,5 +180,9 @@ async fn a_file_that_cannot_be_used_is_told_before_anything_is_claimed() {
     fs::write(folder.join("state"), "a file in its place").unwrap();
     let told = told(build(folder, REMEMBERED, &clock).await);
     assert!(told.contains("check state_dir") && told.contains("[Unavailable]"), "{told}");
+    // A slip in a path makes no machine that remembers nothing.
+    let told = self::told(build(folder, "state_dir = \"sate/ids\"\n", &clock).await);
+    assert!(told.contains("check state_dir") && told.contains("make its parent folder first"), "{told}");
+    assert!(!folder.join("sate").exists());
     assert_eq!(clock.unix_ms(), NOW_MS);
 }

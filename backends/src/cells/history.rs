@@ -8,11 +8,12 @@ use mintage_core::{IdRange, RangeHistory, StoreError, protocol::HISTORY_KEPT_MS}
 use super::{
     Cells,
     record::{
-        RANGE_PAGE_LEN, RANGE_PAGES_MAX, RangePage, RangePages, Ranges, range_page_key, range_pages_key, ranges_key,
+        OLD_PAGES_MAX, RANGE_PAGE_LEN, RANGE_PAGES_MAX, RangePage, RangePages, Ranges, range_page_key, range_pages_key,
+        ranges_key,
     },
     work::{Fault, Work},
 };
-use crate::ranges::RangeRow;
+use crate::ranges::{self, RangeRow};
 
 /// Writes a range that is being cut. The record of the latest ranges has been read.
 pub(super) async fn keep<C: Cells>(work: &mut Work<'_, C>, range: &IdRange, instance: &str) -> Result<(), Fault> {
@@ -21,7 +22,7 @@ pub(super) async fn keep<C: Cells>(work: &mut Work<'_, C>, range: &IdRange, inst
     if latest.rows.len() >= RANGE_PAGE_LEN {
         turn_page(work, &range.sequence, std::mem::take(&mut latest)).await?;
     }
-    latest.rows.push(RangeRow::new(range, instance, work.now_ms));
+    latest.rows.push_back(RangeRow::new(range, instance, work.now_ms));
     work.put(key, &latest);
     Ok(())
 }
@@ -31,7 +32,7 @@ pub(super) async fn keep<C: Cells>(work: &mut Work<'_, C>, range: &IdRange, inst
 pub(super) async fn shorten<C: Cells>(work: &mut Work<'_, C>, tail: &IdRange) -> Result<(), StoreError> {
     let key = ranges_key(&tail.sequence);
     let Some(mut latest) = work.record::<Ranges>(&key)? else { return Ok(()) };
-    latest.shorten(tail.start);
+    ranges::shorten(&mut latest.rows, tail.start);
     work.put(key, &latest);
     if !latest.rows.is_empty() {
         return Ok(());
@@ -43,7 +44,7 @@ pub(super) async fn shorten<C: Cells>(work: &mut Work<'_, C>, tail: &IdRange) ->
         let key = range_page_key(&tail.sequence, last.number);
         work.load([key.clone()]).await?;
         let mut page: Ranges = work.record(&key)?.unwrap_or_default();
-        page.shorten(tail.start);
+        ranges::shorten(&mut page.rows, tail.start);
         last.end = tail.start;
         if page.rows.is_empty() {
             work.remove(key);
@@ -100,14 +101,11 @@ async fn turn_page<C: Cells>(work: &mut Work<'_, C>, sequence: &str, full: Range
     let old = kept.pages.iter().take_while(|page| old(page)).count();
     let excess = (kept.pages.len() + 1).saturating_sub(RANGE_PAGES_MAX);
     kept.dropped |= excess > old;
-    let gone: Vec<RangePage> = kept.pages.drain(..old.max(excess)).collect();
-    for page in gone {
-        let key = range_page_key(sequence, page.number);
-        work.load([key.clone()]).await?;
-        work.remove(key);
-    }
+    let gone = kept.pages.drain(..old.min(OLD_PAGES_MAX).max(excess));
+    let gone: Vec<String> = gone.map(|page| range_page_key(sequence, page.number)).collect();
     let key = range_page_key(sequence, number);
-    work.load([key.clone()]).await?;
+    work.load(gone.iter().chain([&key]).cloned()).await?;
+    gone.into_iter().for_each(|page| work.remove(page));
     work.put(key, &full);
     kept.pages.push(RangePage { number, start, end, at_ms });
     work.put(list, &kept);

@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     ledger::GrantRow,
-    rules::{self, Records},
+    rules::{self, Records, refused},
     wait::Backoff,
 };
 
@@ -180,6 +180,7 @@ async fn claim<C: Cells>(
         }
     };
     region.row.admits(pool, terms)?;
+    guards_enough(work, &pool.name, &region.row)?;
     let mut chunks = chunks(work, &pool.name, &pool.region, &region).await?;
     bump_if_older(work, &pool.name, &pool.region, &region, &chunks)?;
     if let Some(number) = region.chunks.iter().find(|number| !chunks.contains_key(number)) {
@@ -212,6 +213,7 @@ async fn renew<C: Cells>(
     terms: &LeaseTerms,
 ) -> Result<Lease, Fault> {
     let (mut region, mut chunk, mut row) = leased(work, lease).await?;
+    guards_enough(work, &lease.pool, &region.row)?;
     let rows: Vec<WorkerRow> = chunk.workers.values().cloned().collect();
     let now_ms = not_before_others(work, &rows);
     let longer = protocol::extend(&mut region.row, &mut row, lease, holder, terms, now_ms)?;
@@ -368,6 +370,21 @@ async fn leased<C: Cells>(work: &mut Work<'_, C>, lease: &Lease) -> Result<(Regi
     Ok((region, chunk, row))
 }
 
+/// What a server grants that others have taken over from must end before theirs begins.
+fn guards_enough<C: Cells>(work: &Work<'_, C>, pool: &str, row: &PoolRow) -> Result<(), StoreError> {
+    let alone_ms_max = work.cells().alone_ms_max();
+    if row.guard_ms >= alone_ms_max {
+        return Ok(());
+    }
+    Err(refused(format!(
+        "{}: pool {pool} has a guard of {} ms, and this server may take writes for {alone_ms_max} ms beside one that was promoted \
+         (min-replicas-max-lag, and two seconds): add replicas=1 to the URL; or lower min-replicas-max-lag; or make the pool with a \
+         lease.guard of that length, in a new store if it is there already",
+        work.cells().place(),
+        row.guard_ms,
+    )))
+}
+
 /// Writes a lease's chunk, if its pool has not been bumped meanwhile.
 fn put_chunk<C: Cells>(work: &mut Work<'_, C>, lease: &Lease, chunk: &Chunk) {
     let [pool, key] = keys_of(lease);
@@ -455,26 +472,12 @@ fn bump<C: Cells>(
     bumped.row.granted_at_ms = granted_at_ms(&bumped.row, chunks);
     let now_ms = if bumped.life == work.life { work.now_ms } else { work.began_ms() };
     if work.by_own_clock {
-        not_behind(pool, &bumped.row, now_ms)?;
+        rules::not_behind(pool, &bumped.row, now_ms)?;
     }
     work.seen().pool(pool, region).bump(&mut bumped.row, now_ms);
     bumped.life.clone_from(&work.life);
     work.put(pool_key(pool), &record);
     Ok(())
-}
-
-/// What a store forgot was granted after what it still knows. So a clock that is behind even that says nothing about how far the
-/// forgotten windows may reach, and a bump that counts on it could begin below their ends.
-fn not_behind(pool: &str, row: &PoolRow, now_ms: u64) -> Result<(), StoreError> {
-    if now_ms.saturating_add(row.guard_ms) >= row.granted_at_ms {
-        return Ok(());
-    }
-    Err(rules::refused(format!(
-        "pool {pool}: a bump goes by this machine's clock, which shows {now_ms} ms since 1970; the store was in use at {}, {} ms \
-         later: set the clock, then try again. Nothing was changed",
-        row.granted_at_ms,
-        row.granted_at_ms - now_ms
-    )))
 }
 
 /// The latest store time of a grant: that of the chunks, which is gathered into the row when it is bumped.

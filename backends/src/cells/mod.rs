@@ -67,6 +67,12 @@ pub(crate) trait Cells: fmt::Debug + Send + Sync + 'static {
         Ok(Vec::new())
     }
 
+    /// For how long, in ms, these servers may take writes while others do that took over from them: for so long must what they
+    /// grant end before the others begin, so a pool's `guard` must be as long.
+    fn alone_ms_max(&self) -> u64 {
+        0
+    }
+
     /// Makes the place for the records, where it takes one. Asked for before the first record is made.
     ///
     /// # Errors

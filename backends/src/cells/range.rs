@@ -322,7 +322,8 @@ fn in_this_life<C: Cells>(work: &Work<'_, C>, counter: &Counter) -> Result<(), S
     }
     Err(rolled_back(format!(
         "sequence {} stands at {}, but the store was restarted, failed over or bumped since it was counted last, and may have \
-         forgotten ranges. Raise the sequence above every number in use or held by a running process, then it goes on",
-        counter.row.name, counter.row.next
+         forgotten ranges. Raise the sequence above every number in use or held by a running process \
+         (`mintage sequences raise {} N`), then it goes on",
+        counter.row.name, counter.row.next, counter.row.name
     )))
 }

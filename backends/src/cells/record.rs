@@ -2,7 +2,7 @@
 //!
 //! | key | what |
 //! |---|---|
-//! | `registry` | which registry this is, how often it was bumped, and in which life it was complete |
+//! | `registry` | which registry this is, how often it was bumped and when, and in which life it was complete |
 //! | `pool:NAME` | a pool's regions; changes when a region, a bump or the first claim of a chunk comes |
 //! | `workers:NAME:REGION:CHUNK` | 64 worker ids; changes with every claim, renewal and release of one |
 //! | `grants:NAME:REGION:CHUNK:PAGE` | past grants of those ids; the latest grant of an id is in its row |
@@ -14,7 +14,7 @@
 //! | `ranges:NAME:PAGE` | earlier ranges |
 //! | `format:ENTITY` | a format |
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use mintage_core::{
     Format, SequenceRow, StoreError,
@@ -47,6 +47,10 @@ pub(super) const RANGE_PAGE_LEN: usize = 32;
 
 /// How many pages of earlier ranges a sequence has, 8,192 ranges; their list stays near 20 kB and is written once a page.
 pub(super) const RANGE_PAGES_MAX: usize = 256;
+
+/// How many pages that are too old go with each new one: more than come, and few enough for one change, of which etcd takes 128
+/// records.
+pub(super) const OLD_PAGES_MAX: usize = 8;
 
 /// Over how many records the answers of a sequence are spread, so that each stays small.
 const BUCKETS: u64 = 64;
@@ -244,14 +248,8 @@ pub(super) struct Answers {
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Ranges {
-    pub(super) rows: Vec<RangeRow>,
-}
-
-impl Ranges {
-    /// Takes off what begins at `start`.
-    pub(super) fn shorten(&mut self, start: u64) {
-        self.rows.retain_mut(|row| !row.shorten(start));
-    }
+    /// The first cut first.
+    pub(super) rows: VecDeque<RangeRow>,
 }
 
 /// The pages of earlier ranges.

@@ -67,6 +67,11 @@ impl<'a, C: Cells> Work<'a, C> {
         self.bumped_ms.filter(|_| self.by_own_clock).unwrap_or(self.now_ms)
     }
 
+    /// Where the records are.
+    pub(super) fn cells(&self) -> &C {
+        &self.store.cells
+    }
+
     /// What this process knows of the store.
     pub(super) fn seen(&self) -> &Seen {
         &self.store.seen

@@ -1,8 +1,8 @@
 //! Which rows of a pool can win a claim. A pool can have 65536 of them, and to read them all would take too long.
 //!
 //! The database finds the few that [`protocol::choose_among`] asks for. It chooses nothing: a mistake here costs a claim, and a
-//! test compares the outcome with a choice among all rows. The
-//! pool's row is locked, so nobody else is choosing; rows need no lock of their own, and none is skipped.
+//! test compares the outcome with a choice among all rows. The pool's row is locked, so nobody else is choosing; rows need no lock
+//! of their own, and none is skipped.
 
 use mintage_core::{
     Holder, LeaseTerms, WorkerChoice, WorkerPool,

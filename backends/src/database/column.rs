@@ -13,12 +13,12 @@ use super::{
 };
 use crate::column::Target;
 
-/// How many columns of that name a table has.
+/// The type of a column; no row where there is none of that name.
 const POSTGRES_COLUMN: &str = "
-    SELECT count(*) AS found FROM pg_catalog.pg_attribute
+    SELECT CAST(atttypid AS regtype)::text AS kind FROM pg_catalog.pg_attribute
     WHERE attrelid = CAST(CAST(?1 AS text) AS regclass) AND attname = ?2 AND attnum > 0 AND NOT attisdropped";
 const MYSQL_COLUMN: &str = "
-    SELECT COUNT(*) AS found FROM information_schema.columns
+    SELECT CAST(data_type AS CHAR) AS kind FROM information_schema.columns
     WHERE table_schema = IF(?1 = '', DATABASE(), ?1) AND table_name = ?2 AND column_name = ?3";
 
 /// How many unique indexes have that column and no other, for every row and the whole value.
@@ -56,9 +56,10 @@ impl Place {
             let (table, column) = (self.table(target), self.quoted(&target.column));
             let (filter, values) = self.filter(target, 1);
             let text = self.text();
-            self.numbers_only(&mut session, target).await?;
             let sql = format!("SELECT CAST(max({column}) AS {text}) AS largest FROM {table} WHERE {filter}");
             let rows = session.fetch(&sql, &values).await?;
+            // Afterwards: a column that is not there is the first thing to be told.
+            self.numbers_only(&mut session, target).await?;
             let mut found = vec![one(&rows, "largest")?];
             if target.only.is_none() {
                 found.push(match self.dialect {
@@ -106,25 +107,16 @@ impl Place {
 
     /// Texts are in the order of their letters, "2" after "17": the largest of them says nothing about numbers.
     async fn numbers_only(&self, session: &mut Session, target: &Target) -> Result<(), Fault> {
-        let (table, column) = (self.table(target), self.quoted(&target.column));
-        let (filter, values) = self.filter(target, 1);
-        let text = self.text();
-        let sql = match self.dialect {
-            Dialect::Postgres => format!(
-                "SELECT CASE WHEN CAST(pg_typeof(max({column})) AS TEXT) IN ('text', 'character varying', 'character') \
-                 THEN 'no' ELSE 'yes' END AS numbers FROM {table} WHERE {filter}"
-            ),
-            // What is added to is a number: a text is one only where the two agree.
-            Dialect::MySql => format!(
-                "SELECT IF(COALESCE(CAST(MAX({column}) AS {text}) = CAST(MAX({column} + 0) AS {text}), 1), 'yes', 'no') AS numbers \
-                 FROM {table} WHERE {filter}"
-            ),
-        };
-        let rows = session.fetch(&sql, &values).await?;
-        if one(&rows, "numbers")?.as_deref() == Some("no") {
-            return Err(crate::column::holds_texts(target).into());
+        let table = self.table(target);
+        let (columns, _) = self.catalog();
+        let rows = session.fetch(columns, &self.named(target, &table)).await?;
+        // A column that is not there is told by whoever reads it.
+        match one(&rows, "kind")? {
+            Some(kind) if ["char", "text", "binary"].iter().any(|text| kind.contains(text)) => {
+                Err(crate::column::holds_texts(target).into())
+            }
+            _ => Ok(()),
         }
-        Ok(())
     }
 
     /// Whether a unique index is on the column alone and on all rows; `None` where there is no such column.
@@ -132,17 +124,9 @@ impl Place {
         let read = async {
             let mut session = self.open(timeout).await?;
             let table = self.table(target);
-            let (columns, indexes, values): (&str, &str, Vec<Value<'_>>) = match self.dialect {
-                Dialect::Postgres => (POSTGRES_COLUMN, POSTGRES_UNIQUE, vec![(&table).into(), (&target.column).into()]),
-                Dialect::MySql => {
-                    let (schema, name) = match target.table.as_slice() {
-                        [schema, name] => (schema.as_str(), name.as_str()),
-                        names => ("", names.last().map_or("", String::as_str)),
-                    };
-                    (MYSQL_COLUMN, MYSQL_UNIQUE, vec![schema.into(), name.into(), (&target.column).into()])
-                }
-            };
-            if count(&session.fetch(columns, &values).await?)? == 0 {
+            let (columns, indexes) = self.catalog();
+            let values = self.named(target, &table);
+            if session.fetch(columns, &values).await?.is_empty() {
                 return Ok(None);
             }
             Ok(Some(count(&session.fetch(indexes, &values).await?)? > 0))
@@ -157,6 +141,24 @@ impl Place {
             u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX).max(1),
         )
         .await
+    }
+
+    /// What asks for a column, and for the indexes on it.
+    fn catalog(&self) -> (&'static str, &'static str) {
+        match self.dialect {
+            Dialect::Postgres => (POSTGRES_COLUMN, POSTGRES_UNIQUE),
+            Dialect::MySql => (MYSQL_COLUMN, MYSQL_UNIQUE),
+        }
+    }
+
+    /// The column, as the catalogue has it. `table` is that of [`table`](Self::table).
+    fn named<'t>(&self, target: &'t Target, table: &'t String) -> Vec<Value<'t>> {
+        let column = (&target.column).into();
+        match (self.dialect, target.table.as_slice()) {
+            (Dialect::Postgres, _) => vec![table.into(), column],
+            (Dialect::MySql, [schema, name]) => vec![schema.into(), name.into(), column],
+            (Dialect::MySql, names) => vec!["".into(), names.last().map_or("", String::as_str).into(), column],
+        }
     }
 
     fn quote(&self) -> char {

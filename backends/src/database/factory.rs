@@ -5,7 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use mintage_core::{
     StoreError, TablePrefix, Vitals,
-    plugin::{Address, Backend, BackendFactory},
+    plugin::{Address, Backend, BackendFactory, Connected},
 };
 
 use super::{DatabaseStore, Dialect, target::Target};
@@ -160,11 +160,12 @@ impl BackendFactory for MySqlFactory {
 
 fn backend(store: DatabaseStore) -> Backend {
     let store = Arc::new(store);
-    Backend::shared(&store).with_tokens(store.clone()).with_gapless(store)
+    Backend::shared(&store).with_tokens(store.clone()).with_gapless(store.clone()).with_connections(store)
 }
 
 /// Also makes the table that a database of before lacks, where this user may.
 async fn init(address: &Address) -> Result<bool, StoreError> {
     let was_there = DatabaseStore::open_existing(address).await?.is_some();
-    DatabaseStore::open_at(address).await.map(|_| !was_there)
+    DatabaseStore::open_at(address).await?.disconnect().await;
+    Ok(!was_there)
 }

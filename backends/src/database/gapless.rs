@@ -22,6 +22,7 @@ use super::{
     range::{self, Counter as Row},
     read, schema,
     session::Value,
+    unlisted,
 };
 use crate::{
     gapless::{Counter, GaplessDatabase, Settled, Taken, sealed, state},
@@ -207,9 +208,8 @@ async fn make(lent: &mut impl Lent, counter: &Counter<'_>) -> Result<(), Fault> 
         return if there.is_empty() { Err(protocol::lost_sequence(counter.sequence).into()) } else { Ok(()) };
     }
     let incarnation = lent.incarnation().await?;
-    // Not locked: the caller's transaction may go on for long.
-    let complete_in = "SELECT incarnation FROM mintage_sequence WHERE name = ?1";
-    let complete_in = lent.fetch(complete_in, &[protocol::UNLISTED.into()]).await?;
+    // Until the caller has committed nobody can declare that rows may be missing: this one would look like one of afterwards.
+    let complete_in = lent.fetch(unlisted::COMPLETE_IN_SHARED, &[protocol::UNLISTED.into()]).await?;
     let complete_in = complete_in.first().map(|row| read::text(row, "incarnation")).transpose()?;
     let memory = crate::rules::Records::of(complete_in.as_ref() == Some(&incarnation));
     crate::rules::may_be_made(counter.sequence, memory)?;

@@ -42,7 +42,12 @@ use std::{
     time::Duration,
 };
 
-use mintage_core::{StoreError, TablePrefix, plugin::Address, protocol::TIME_MAX_MS};
+use async_trait::async_trait;
+use mintage_core::{
+    StoreError, TablePrefix,
+    plugin::{Address, Connected},
+    protocol::TIME_MAX_MS,
+};
 use tokio::sync::Semaphore;
 
 pub(crate) use self::column::Place;
@@ -302,6 +307,19 @@ impl DatabaseStore {
 
     fn idle(&self) -> MutexGuard<'_, Vec<Session>> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[async_trait]
+impl Connected for DatabaseStore {
+    async fn disconnect(&self) {
+        let sessions = std::mem::take(&mut *self.idle());
+        let ending = async {
+            for session in sessions {
+                session.end().await;
+            }
+        };
+        let _ = tokio::time::timeout(self.timeout, ending).await;
     }
 }
 

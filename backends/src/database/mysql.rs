@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use sqlx::{
-    AssertSqlSafe, Column, ConnectOptions, Row as _, TypeInfo,
+    AssertSqlSafe, Column, ConnectOptions, Connection, Row as _, TypeInfo,
     mysql::{MySqlArguments, MySqlConnectOptions, MySqlConnection, MySqlRow},
     query::Query,
 };
@@ -58,6 +58,11 @@ pub(super) struct MySqlSession {
 }
 
 impl MySqlSession {
+    pub(super) async fn end(self) {
+        // What has gone already needs no leave.
+        let _ = self.connection.close().await;
+    }
+
     pub(super) async fn open(options: &MySqlConnectOptions, wait_ms: u64) -> Result<Self, Fault> {
         let mut session = Self { connection: options.connect().await?, moment: MYSQL };
         // Strict, or names that are too long would be cut off and become one.

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use sqlx::{
-    AssertSqlSafe, Column, ConnectOptions, Row as _, TypeInfo,
+    AssertSqlSafe, Column, ConnectOptions, Connection, Row as _, TypeInfo,
     postgres::{PgArguments, PgConnectOptions, PgConnection, PgRow},
     query::Query,
 };
@@ -31,6 +31,11 @@ pub(super) struct PostgresSession {
 }
 
 impl PostgresSession {
+    pub(super) async fn end(self) {
+        // What has gone already needs no leave.
+        let _ = self.connection.close().await;
+    }
+
     pub(super) async fn open(options: &PgConnectOptions, wait_ms: u64) -> Result<Self, Fault> {
         Ok(Self { connection: options.connect().await?, wait_ms })
     }

@@ -8,6 +8,10 @@ use mintage_core::TablePrefix;
 use super::mysql::{self, MySqlSession};
 #[cfg(feature = "postgres")]
 use super::postgres::{self, PostgresSession};
+#[cfg(feature = "mysql")]
+use super::range;
+#[cfg(feature = "postgres")]
+use super::unlisted;
 use super::{error::Fault, read::Row, target::Target};
 
 /// A parameter of a statement.
@@ -80,9 +84,30 @@ impl Session {
         Ok(Self { link, tables: tables.clone() })
     }
 
+    /// Takes leave of the server, which writes a warning into its log about one that just goes.
+    pub(super) async fn end(self) {
+        match self.link {
+            #[cfg(feature = "postgres")]
+            Link::Postgres(session) => session.end().await,
+            #[cfg(feature = "mysql")]
+            Link::MySql(session) => session.end().await,
+        }
+    }
+
     /// What the tables are called.
     pub(super) fn tables(&self) -> &TablePrefix {
         &self.tables
+    }
+
+    /// How the row is read and locked that says in which life the database was complete.
+    pub(super) fn complete_in(&self) -> &'static str {
+        match &self.link {
+            #[cfg(feature = "postgres")]
+            Link::Postgres(_) => unlisted::COMPLETE_IN_SHARED,
+            // Only our own short transactions ask here: that there is one at a time saves them deadlocks.
+            #[cfg(feature = "mysql")]
+            Link::MySql(_) => range::LOCK,
+        }
     }
 
     /// Opens a transaction in which each statement sees what was committed before it began.

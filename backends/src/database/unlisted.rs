@@ -34,9 +34,15 @@ pub(super) async fn prepare(session: &mut Session) -> Result<(), Fault> {
     insert(session, &life).await
 }
 
+/// The row, locked against whoever would change it. Others may read it so too: an application's transaction that begins a period
+/// goes on for as long as it likes, and keeps nobody from making a pool.
+#[cfg(feature = "postgres")]
+pub(super) const COMPLETE_IN_SHARED: &str = "SELECT incarnation FROM mintage_sequence WHERE name = ?1 FOR SHARE";
+
 /// Whether what is not there was never there. The row stays locked: nobody declares anything else meanwhile.
 pub(super) async fn records(work: &mut Work, incarnation: &str) -> Result<Records, Fault> {
-    let rows = work.session.fetch(range::LOCK, &[UNLISTED.into()]).await?;
+    let lock = work.session.complete_in();
+    let rows = work.session.fetch(lock, &[UNLISTED.into()]).await?;
     let complete_in = rows.first().map(|row| read::text(row, "incarnation")).transpose()?;
     Ok(Records::of(complete_in.as_deref() == Some(incarnation)))
 }

@@ -288,6 +288,7 @@ async fn restore_deleted(conn: &mut Conn<'_>, pool: &WorkerPool, worker: u32) ->
 
 async fn bump(conn: &mut Conn<'_>, pool: &WorkerPool, now_ms: u64) -> Result<(), Fault> {
     let mut row = pool_row(conn, &pool.name, &pool.region).await?.ok_or_else(|| rules::no_pool(pool))?;
+    rules::not_behind(&pool.name, &row, now_ms)?;
     protocol::bump(&mut row, now_ms);
     put_pool(conn, &pool.name, &pool.region, &row).await
 }
@@ -298,6 +299,7 @@ async fn bump_all(conn: &mut Conn<'_>, path: &Path, now_ms: u64) -> Result<(), F
     for pool in &pools {
         let pool = read::text(pool, "pool")?;
         for (region, mut row) in regions(conn, &pool).await? {
+            rules::not_behind(&pool, &row, now_ms)?;
             protocol::bump(&mut row, now_ms);
             put_pool(conn, &pool, &region, &row).await?;
         }

@@ -31,10 +31,10 @@ use std::{
 use async_trait::async_trait;
 use mintage_core::{
     Clock, StoreError, TablePrefix, Vitals,
-    plugin::{Address, Backend, BackendFactory},
+    plugin::{Address, Backend, BackendFactory, Connected},
 };
 use sqlx::{
-    AssertSqlSafe, ConnectOptions, FromRow, Sqlite,
+    AssertSqlSafe, ConnectOptions, Connection, FromRow, Sqlite,
     query::{Query, QueryScalar},
     sqlite::{
         SqliteArguments, SqliteConnectOptions, SqliteConnection, SqliteJournalMode, SqliteRow, SqliteSynchronous,
@@ -74,6 +74,8 @@ pub struct SqliteStore {
     identity: Identity,
     tables: TablePrefix,
     idle: Mutex<Option<SqliteConnection>>,
+    /// Whether a connection is kept for the next call: those of readers, which nobody closes, end with each.
+    keeps_link: bool,
     seen: Seen,
     clock: Arc<dyn Clock>,
     timeout: Duration,
@@ -142,7 +144,9 @@ impl SqliteStore {
             let mut link = options(&path).connect().await.map_err(|error| Fault::from(error).at(&path))?;
             let mut conn = Conn { link: &mut link, tables: &tables };
             let found = schema::find(&mut conn, &path).await.map_err(|fault| fault.at(&path))?;
-            Ok((found, history::is_there(&mut conn).await.map_err(|fault| fault.at(&path))?))
+            let keeps_history = history::is_there(&mut conn).await.map_err(|fault| fault.at(&path))?;
+            end(link).await;
+            Ok((found, keeps_history))
         };
         let (found, keeps_history) = within(timeout, &path, finding).await?;
         if !found {
@@ -150,7 +154,20 @@ impl SqliteStore {
         }
         let options = options(&path).journal_mode(SqliteJournalMode::Wal);
         let (idle, seen, instance) = (Mutex::default(), Seen::default(), String::new());
-        Ok(Some(Self { path, options, identity, tables, idle, seen, clock, timeout, instance, keeps_history }))
+        let keeps_link = false;
+        Ok(Some(Self {
+            path,
+            options,
+            identity,
+            tables,
+            idle,
+            keeps_link,
+            seen,
+            clock,
+            timeout,
+            instance,
+            keeps_history,
+        }))
     }
 
     /// Under this name in the history of ranges.
@@ -180,7 +197,8 @@ impl SqliteStore {
         };
         let (link, identity) = within(timeout, &path, opening).await?;
         let (idle, seen, instance) = (Mutex::new(Some(link)), Seen::default(), String::new());
-        Ok(Self { path, options, identity, tables, idle, seen, clock, timeout, instance, keeps_history: true })
+        let (keeps_link, keeps_history) = (true, true);
+        Ok(Self { path, options, identity, tables, idle, keeps_link, seen, clock, timeout, instance, keeps_history })
     }
 
     /// Runs a whole call, cut off at the timeout: then the outcome is unknown, and the connection is closed.
@@ -200,11 +218,23 @@ impl SqliteStore {
         self.still_there()?;
         // Read after the lock was waited for: a time from before could lie behind what others have been granted meanwhile.
         let now_ms = rules::now_ms(&*self.clock)?;
-        Ok(Work { link, tables: &self.tables, slot, now_ms, path: &self.path })
+        Ok(Work { link, tables: &self.tables, slot, keeps_link: self.keeps_link, now_ms, path: &self.path })
     }
 
     fn still_there(&self) -> Result<(), StoreError> {
         if Identity::at(&self.path).is_ok_and(|found| found == self.identity) { Ok(()) } else { Err(gone(&self.path)) }
+    }
+}
+
+#[async_trait]
+impl Connected for SqliteStore {
+    async fn disconnect(&self) {
+        let ending = async {
+            if let Some(link) = self.idle.lock().await.take() {
+                end(link).await;
+            }
+        };
+        let _ = tokio::time::timeout(self.timeout, ending).await;
     }
 }
 
@@ -293,7 +323,7 @@ impl BackendFactory for SqliteFactory {
 
 fn backend(store: SqliteStore) -> Backend {
     let store = Arc::new(store);
-    Backend::shared(&store).with_tokens(store.clone()).with_gapless(store)
+    Backend::shared(&store).with_tokens(store.clone()).with_gapless(store.clone()).with_connections(store)
 }
 
 fn options(path: &Path) -> SqliteConnectOptions {
@@ -315,6 +345,7 @@ struct Work<'a> {
     link: SqliteConnection,
     tables: &'a TablePrefix,
     slot: MutexGuard<'a, Option<SqliteConnection>>,
+    keeps_link: bool,
     now_ms: u64,
     path: &'a Path,
 }
@@ -357,15 +388,24 @@ impl Work<'_> {
                     .execute(&mut self.link)
                     .await
                     .map_err(|error| Fault::from(error).at(self.path))?;
-                *self.slot = Some(self.link);
+                self.keep().await;
                 Ok(answer)
             }
             Err(fault) => {
+                let error = fault.at(self.path);
                 if sqlx::query("ROLLBACK").execute(&mut self.link).await.is_ok() {
-                    *self.slot = Some(self.link);
+                    self.keep().await;
                 }
-                Err(fault.at(self.path))
+                Err(error)
             }
+        }
+    }
+
+    async fn keep(mut self) {
+        if self.keeps_link {
+            *self.slot = Some(self.link);
+        } else {
+            end(self.link).await;
         }
     }
 }
@@ -391,6 +431,13 @@ async fn connect(options: &SqliteConnectOptions, path: &Path) -> Result<SqliteCo
         )));
     }
     Ok(conn)
+}
+
+/// Closes a connection and waits for it, so that the last one takes the log away: beside a database that was put back from a
+/// backup, the log of another would be read as its own. A connection that is dropped ends sometime, or with the process.
+async fn end(link: SqliteConnection) {
+    // What was committed is there; what cannot be tidied up is told at the next opening.
+    let _ = link.close().await;
 }
 
 async fn begin(conn: &mut SqliteConnection, how: &'static str) -> Result<(), Fault> {

@@ -5,7 +5,7 @@ use std::{path::Path, time::Duration};
 use mintage_core::{Answer, Clock, StoreError, StoreSetting, TablePrefix, Vitals};
 use sqlx::ConnectOptions;
 
-use super::{Conn, check_place, error::Fault, options, schema, within};
+use super::{Conn, check_place, end, error::Fault, options, schema, within};
 
 /// Makes no file, and leaves the database in the mode it is in.
 pub(super) async fn of(
@@ -20,7 +20,9 @@ pub(super) async fn of(
     }
     let asking = async {
         let mut link = options(path).connect().await.map_err(|error| Fault::from(error).at(path))?;
-        read(&mut Conn { link: &mut link, tables }, path, clock).await.map_err(|fault| fault.at(path))
+        let vitals = read(&mut Conn { link: &mut link, tables }, path, clock).await.map_err(|fault| fault.at(path));
+        end(link).await;
+        vitals
     };
     within(timeout, path, asking).await
 }

@@ -69,6 +69,35 @@ async fn clocks_of_processes() {
     assert_windows_disjoint(&leases);
 }
 
+/// A sequence rested for longer than history is kept, after a time in which much was cut. etcd takes 128 changes at once.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn old_ranges_go_a_few_pages_at_a_time() {
+    const PAGES: u64 = 200;
+    let Some(server) = Etcd::start() else { return };
+    let store = open(server.url()).await.unwrap().ranges.unwrap();
+    let orders = Sequence::new("orders", 1_000_000);
+    store.create(&orders).await.unwrap();
+    let put = |key: &str, value: &str| {
+        let request = json!({"key": base64(&format!("mintage/{key}")), "value": base64(value)});
+        server.post("/v3/kv/put", &request).unwrap();
+    };
+    let mut pages = Vec::new();
+    for nth in 0..PAGES {
+        let (start, end) = (nth * 32, nth * 32 + 32);
+        pages.push(format!(r#"{{"number":{nth},"start":{start},"end":{end},"at_ms":1}}"#));
+        let row = format!(r#"{{"start":{start},"end":{end},"instance":"gone","at_ms":1}}"#);
+        put(&format!("ranges:orders:{nth}"), &format!(r#"{{"rows":[{row}]}}"#));
+    }
+    put("ranges:orders:pages", &format!(r#"{{"pages":[{}],"dropped":false}}"#, pages.join(",")));
+    assert_eq!(store.range_history("orders", 0).await.unwrap().grants.len(), 1, "it is planted");
+    for _ in 0..70 {
+        store.allocate(&orders, count(1), None).await.unwrap();
+    }
+    let held = async |number: u64| store.range_history("orders", number).await.unwrap();
+    assert!(held(0).await.grants.is_empty() && held(0).await.lack.is_none());
+    assert_eq!((held(PAGES * 32 - 1).await.grants.len(), held(1_000_000).await.grants.len()), (1, 1));
+}
+
 /// A bump goes by the clock of the machine it is made on. One that is behind what the store has seen is refused.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_late_clock_bumps_nothing() {

@@ -31,8 +31,7 @@ const AHEAD_MS: u64 = 200;
 async fn open_within(url: &str, clock: Arc<dyn Clock>, timeout_ms: u64) -> Result<Backend, StoreError> {
     let mut catalog = Catalog::default();
     Builtin::install(&mut catalog);
-    let scheme = url.split(':').next().unwrap_or_default();
-    let factory = catalog.backends().iter().find(|factory| factory.url_scheme() == scheme).cloned().unwrap();
+    let factory = catalog.backend_of(url).cloned().unwrap();
     let mut address = Address::new(url, Path::new("."), clock);
     address.timeout_ms = timeout_ms;
     factory.check(url).map_err(|told| StoreError::new(StoreErrorKind::Refused, told))?;
@@ -43,8 +42,7 @@ async fn open_within(url: &str, clock: Arc<dyn Clock>, timeout_ms: u64) -> Resul
 fn at(url: &str) -> (Arc<dyn BackendFactory>, Address) {
     let mut catalog = Catalog::default();
     Builtin::install(&mut catalog);
-    let scheme = url.split(':').next().unwrap_or_default();
-    let factory = catalog.backends().iter().find(|factory| factory.url_scheme() == scheme).cloned().unwrap();
+    let factory = catalog.backend_of(url).cloned().unwrap();
     let mut address = Address::new(url, Path::new("."), Arc::new(SystemClock));
     address.timeout_ms = TIMEOUT_MS;
     (factory, address)
@@ -152,7 +150,7 @@ async fn claim(store: &Backend, pool: &WorkerPool, nth: u32) -> Result<Lease, St
 
 /// Claims as soon as there is something to claim.
 async fn claim_at_last(store: &Backend, pool: &WorkerPool, nth: u32) -> Lease {
-    for _ in 0..200 {
+    for _ in 0..400 {
         match claim(store, pool, nth).await {
             Ok(lease) => return lease,
             Err(error) if error.kind() == StoreErrorKind::NoFreeWorker => sleep(25).await,

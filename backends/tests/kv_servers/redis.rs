@@ -1,11 +1,21 @@
 //! Redis: the laws, and the ways in which it forgets.
 
-use std::sync::atomic::{AtomicU16, AtomicUsize, Ordering};
-
 use mintage_core::{IdempotencyKey, RANGE_END, plugin::Tls, protocol::UNLISTED};
 use mintage_servers_for_tests::{Certificates, Redis};
 
 use super::*;
+
+/// A primary that stops by itself soon after its replicas are gone.
+const FEW_REPLICAS: [&str; 2] = ["min-replicas-to-write 1", "min-replicas-max-lag 1"];
+/// As long as such a primary may go on beside another.
+const GUARDED_MS: u64 = 3_000;
+
+/// A pool for it.
+fn guarded(len: u32) -> WorkerPool {
+    let mut pool = pool("main", len);
+    pool.limits = PoolLimits::new(WINDOW_MS, AHEAD_MS, GUARDED_MS);
+    pool
+}
 
 fn new(server: &Redis) -> String {
     format!("{}?init=yes", server.url())
@@ -96,14 +106,14 @@ async fn killed() {
 /// The primary acknowledges a claim and a range that its replica never hears of, and dies; the replica takes over.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn failover_loses_a_write() {
-    let Some(primary) = Redis::start_with(&["min-replicas-to-write 1"]) else { return };
+    let Some(primary) = Redis::start_with(&FEW_REPLICAS) else { return };
     let link = Proxy::start(primary.port());
     let replica = Redis::replica_through(&primary, link.port());
     assert_eq!(replica.command(&["CONFIG", "SET", "min-replicas-to-write", "0"]), "OK");
     let front = Proxy::start(primary.port());
     let url = front.url_of(&new(&primary));
     let store = open(&url).await.unwrap();
-    let (orders, pool) = (Sequence::new("orders", 1), pool("main", 2));
+    let (orders, pool) = (Sequence::new("orders", 1), guarded(2));
     store.ranges.as_ref().unwrap().create(&orders).await.unwrap();
     let kept = allocate(&store, &orders, 100).await.unwrap();
     let mut leases = vec![claim(&store, &pool, 1).await.unwrap()];
@@ -148,12 +158,12 @@ async fn failover_loses_a_write() {
 /// The replica lacks the records that came last: a first pool, a sequence of a new period.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn failover_loses_what_was_new() {
-    let Some(primary) = Redis::start_with(&["min-replicas-to-write 1"]) else { return };
+    let Some(primary) = Redis::start_with(&FEW_REPLICAS) else { return };
     let link = Proxy::start(primary.port());
     let replica = Redis::replica_through(&primary, link.port());
     assert_eq!(replica.command(&["CONFIG", "SET", "min-replicas-to-write", "0"]), "OK");
     let store = open(&new(&primary)).await.unwrap();
-    let (today, pool) = (Sequence::new("invoices/2027-01-01", 1), pool("main", 1));
+    let (today, pool) = (Sequence::new("invoices/2027-01-01", 1), guarded(1));
     replica.catch_up_with(&primary);
     link.set(Fault::Blackhole(mintage_servers_for_tests::Way::Both));
     store.ranges.as_ref().unwrap().create(&today).await.unwrap();
@@ -183,8 +193,12 @@ async fn failover_loses_what_was_new() {
 async fn back_to_the_old_primary() {
     let Some(old) = Redis::start_with(&["min-replicas-to-write 0"]) else { return };
     let Some(new_one) = Redis::start() else { return };
-    let address = Switch::start(old.port()).await;
-    let url = format!("redis://127.0.0.1:{}?init=yes", address.port);
+    let address = Proxy::start(old.port());
+    let url = format!("{}?init=yes", address.url_of(old.url()));
+    let lead_to = |server: &Redis| {
+        address.lead_to(server.port());
+        address.cut();
+    };
     let store = open(&url).await.unwrap();
     let (orders, pool) = (Sequence::new("orders", 1), pool("main", 1));
     store.ranges.as_ref().unwrap().create(&orders).await.unwrap();
@@ -196,14 +210,14 @@ async fn back_to_the_old_primary() {
         let value = old.command(&["GET", &key]);
         assert_eq!(new_one.command(&["SET", &key, &value]), "OK");
     }
-    address.to(new_one.port()).await;
+    lead_to(&new_one);
     assert_eq!(allocate(&store, &orders, 10).await.unwrap_err().kind(), StoreErrorKind::RolledBack);
     store.ranges.as_ref().unwrap().raise(&orders, 500).await.unwrap();
     let given = allocate(&store, &orders, 10).await.unwrap();
     let there = claim_at_last(&store, &pool, 2).await;
     assert!(there.fence.inc == 2 && there.window.start >= first.window.end, "{there:?}");
 
-    address.to(old.port()).await;
+    lead_to(&old);
     let told = allocate(&store, &orders, 10).await.unwrap_err();
     assert_eq!(told.kind(), StoreErrorKind::RolledBack, "{told}");
     let told = store.leases.as_ref().unwrap().renew(&there, &holder(2), &terms()).await.unwrap_err();
@@ -213,51 +227,6 @@ async fn back_to_the_old_primary() {
     assert_windows_disjoint(&[first, there, back]);
     store.ranges.as_ref().unwrap().raise(&orders, given.end).await.unwrap();
     assert_eq!(allocate(&store, &orders, 10).await.unwrap().start, given.end);
-}
-
-/// An address that leads to one server, then to another.
-struct Switch {
-    port: u16,
-    upstream: Arc<AtomicU16>,
-    open: Arc<AtomicUsize>,
-    cut: tokio::sync::watch::Sender<()>,
-}
-
-impl Switch {
-    async fn start(upstream: u16) -> Self {
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let port = listener.local_addr().unwrap().port();
-        let (upstream, open) = (Arc::new(AtomicU16::new(upstream)), Arc::new(AtomicUsize::new(0)));
-        let (cut, ends) = tokio::sync::watch::channel(());
-        let (leads_to, counted) = (Arc::clone(&upstream), Arc::clone(&open));
-        tokio::spawn(async move {
-            while let Ok((mut client, _)) = listener.accept().await {
-                let port = leads_to.load(Ordering::SeqCst);
-                let (mut ends, open) = (ends.clone(), Arc::clone(&counted));
-                open.fetch_add(1, Ordering::SeqCst);
-                ends.mark_unchanged();
-                tokio::spawn(async move {
-                    let mut server = tokio::net::TcpStream::connect(("127.0.0.1", port)).await.unwrap();
-                    tokio::select! {
-                        _ = tokio::io::copy_bidirectional(&mut client, &mut server) => {}
-                        _ = ends.changed() => {}
-                    }
-                    drop((client, server));
-                    open.fetch_sub(1, Ordering::SeqCst);
-                });
-            }
-        });
-        Self { port, upstream, open, cut }
-    }
-
-    /// Cuts every connection, and answers when none is left.
-    async fn to(&self, port: u16) {
-        self.upstream.store(port, Ordering::SeqCst);
-        self.cut.send_replace(());
-        while self.open.load(Ordering::SeqCst) > 0 {
-            sleep(5).await;
-        }
-    }
 }
 
 /// With `replicas=1` an answer that no replica has is none.
@@ -303,6 +272,51 @@ async fn too_few_acknowledgements() {
     assert_eq!(ranges.allocate(&orders, count(10), Some(&key)).await.unwrap(), answered);
     ranges.create(&invoices).await.unwrap();
     formats.pin("orders", &format).await.unwrap();
+}
+
+/// A replica is promoted while the old primary still answers some: what the two grant before the old one stops never meets.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_primaries_at_once() {
+    let Some(old) = Redis::start_with(&FEW_REPLICAS) else { return };
+    let link = Proxy::start(old.port());
+    let promoted = Redis::replica_through(&old, link.port());
+    assert_eq!(promoted.command(&["CONFIG", "SET", "min-replicas-to-write", "0"]), "OK");
+    let store = open(&new(&old)).await.unwrap();
+    let told = claim(&store, &pool("short", 1), 1).await.unwrap_err();
+    assert!(told.kind() == StoreErrorKind::Refused && told.to_string().contains("a guard of 100 ms"), "{told}");
+    let pool = guarded(1);
+    let mut of_old = claim(&store, &pool, 1).await.unwrap();
+    promoted.catch_up_with(&old);
+    link.set(Fault::Blackhole(mintage_servers_for_tests::Way::Both));
+    promoted.promote();
+
+    let after = open(promoted.url()).await.unwrap();
+    let taking_over = tokio::spawn(async move { claim_at_last(&after, &guarded(1), 2).await });
+    let since = tokio::time::Instant::now();
+    let mut renewed = 0;
+    let told = loop {
+        assert!(since.elapsed() < Duration::from_millis(GUARDED_MS), "it never stops: {renewed} renewals");
+        match store.leases.as_ref().unwrap().renew(&of_old, &holder(1), &terms()).await {
+            Ok(longer) => of_old = longer,
+            Err(error) => break error,
+        }
+        renewed += 1;
+        sleep(20).await;
+    };
+    assert!(renewed > 0 && told.to_string().contains("too few replicas"), "{renewed} renewals, then {told}");
+    let of_new = taking_over.await.unwrap();
+    assert!(of_new.window.start >= of_old.window.end, "{of_old:?} and {of_new:?}");
+    assert!(of_new.fence.inc > of_old.fence.inc);
+}
+
+/// A process may have looked at the server while its replica was away.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_replica_that_comes_later() {
+    let Some(primary) = Redis::start() else { return };
+    let store = open(&new(&primary)).await.unwrap();
+    let _replica = Redis::replica_of(&primary);
+    let told = claim(&store, &pool("main", 1), 1).await.unwrap_err();
+    assert!(told.kind() == StoreErrorKind::Refused && told.to_string().contains("min-replicas-to-write 1"), "{told}");
 }
 
 /// A primary that goes on without its replicas is one of two for as long as nothing stops it.

@@ -11,7 +11,7 @@ use mintage_backends::{DatabaseStore, Dialect};
 use mintage_core::{
     Format, FormatStore, IdempotencyKey, LeaseStore, RangeStore, Sequence, StoreErrorKind, SystemClock, TokenRow,
     TokenStore,
-    plugin::{Address, Secret, Tls},
+    plugin::{Address, Connected, Secret, Tls},
 };
 use mintage_servers_for_tests::Certificates;
 
@@ -183,4 +183,17 @@ async fn encrypted(kind: Kind) {
     address.tls = Some(Tls::default());
     let error = DatabaseStore::open_at(&address).await.unwrap_err();
     assert!(matches!(error.kind(), StoreErrorKind::Unavailable | StoreErrorKind::Refused), "{error:?}");
+}
+
+/// A server writes a warning into its log about each client that just goes.
+#[tokio::test]
+async fn a_store_that_is_closed_takes_leave() {
+    let Some(server) = Server::start(Kind::MariaDb, &[]) else { return };
+    let store = open(&server.database("house")).await;
+    store.create(&Sequence::new("orders", 1)).await.unwrap();
+    store.disconnect().await;
+    let aborted = "SHOW GLOBAL STATUS LIKE 'Aborted_clients'";
+    assert_eq!(server.sql("house", aborted).split_whitespace().last(), Some("0"));
+    // It is the connection that has ended, not the store.
+    store.create(&Sequence::new("events", 1)).await.unwrap();
 }

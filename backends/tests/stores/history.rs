@@ -43,8 +43,9 @@ async fn each_process_is_named_for_its_own_numbers() {
         assert_eq!(named(345).await, RangeHistory::of(vec![RangeGrant::new(1, 1_001, "billing-3", NOW_MS)]), "{url}");
         assert_eq!(named(1_010).await.grants, [RangeGrant::new(1_001, 1_011, other, NOW_MS)], "{url}");
         assert_eq!(named(1_011).await, RangeHistory::default(), "{url}");
-        // A reader finds it, too.
+        // A reader finds it, too, where there is something to find.
         let read: Option<Backend> = factory(url).open_existing(&address(url, folder.path(), "")).await.unwrap();
+        assert_eq!(read.is_some(), url != "memory:", "{url}");
         if let Some(read) = read {
             let history = read.ranges.unwrap().range_history("orders", 345).await.unwrap();
             assert_eq!(history, named(345).await, "{url}");
@@ -71,6 +72,24 @@ async fn a_counter_that_was_set_back_by_hand_goes_on() {
     assert!(store.give_back(mintage_core::IdRange::new("orders", 3, again.end, again.version)).await.unwrap());
     let named = store.range_history("orders", 15).await.unwrap().grants;
     assert_eq!(named, [RangeGrant::new(11, 21, "billing-3", NOW_MS)]);
+}
+
+/// Stores that are written whole keep a number of ranges in all, and say so; the first cut go first, whosesoever they are.
+#[tokio::test]
+async fn many_sequences_share_what_a_small_store_keeps() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open("memory:", folder.path(), "billing-3").await;
+    for nth in 0..6 {
+        let days = Sequence::new(format!("day-{nth}"), 0);
+        store.create(&days).await.unwrap();
+        for _ in 0..900 {
+            store.allocate(&days, count(1), None).await.unwrap();
+        }
+    }
+    let held = async |day: &str, number: u64| store.range_history(day, number).await.unwrap();
+    assert!(held("day-0", 0).await.grants.is_empty() && held("day-0", 399).await.grants.is_empty());
+    assert_eq!((held("day-0", 400).await.grants.len(), held("day-5", 899).await.grants.len()), (1, 1));
+    assert!(held("day-0", 0).await.lack.unwrap().contains("5000 of all"));
 }
 
 /// A database that was made before there was a history: it begins when a process opens it to mint, and a reader makes nothing.

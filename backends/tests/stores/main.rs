@@ -1,6 +1,6 @@
 //! The stores of this crate under the laws of the test kit, and under what only stores on disk go through: several processes,
 //! kill -9, restarts, full disks, foreign files, clocks set back.
-#![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
 mod contract;
 mod disk;
@@ -16,7 +16,7 @@ use std::{num::NonZeroU32, path::Path, sync::Arc};
 
 use mintage_backends::Builtin;
 use mintage_core::{
-    Holder, IdRange, LeaseTerms, ManualClock, PoolLimits, StoreError, WorkerPool,
+    Holder, IdRange, LeaseTerms, ManualClock, PoolLimits, StoreError, StoreErrorKind, WorkerPool,
     plugin::{Address, Backend, Catalog, Plugin},
 };
 
@@ -31,11 +31,11 @@ async fn open(url: &str, folder: &Path, clock: &ManualClock) -> Result<Backend, 
 async fn open_within(url: &str, folder: &Path, clock: &ManualClock, timeout_ms: u64) -> Result<Backend, StoreError> {
     let mut catalog = Catalog::default();
     Builtin::install(&mut catalog);
-    let scheme = url.split(':').next().unwrap_or_default();
-    let factory = catalog.backends().iter().find(|factory| factory.url_scheme() == scheme).cloned();
+    let factory = catalog.backend_of(url).cloned();
     let mut address = Address::new(url, folder, Arc::new(clock.clone()));
     address.timeout_ms = timeout_ms;
-    factory.unwrap_or_else(|| panic!("no store for {url}")).open(&address).await
+    let factory = factory.ok_or_else(|| StoreError::new(StoreErrorKind::Refused, format!("no store is at {url}")))?;
+    factory.open(&address).await
 }
 
 fn count(len: u32) -> NonZeroU32 {

@@ -196,6 +196,8 @@ fn columns_are_looked_at() {
          CREATE TABLE by_index (id INTEGER, note TEXT); CREATE UNIQUE INDEX one ON by_index (id);
          CREATE TABLE bare (id INTEGER); CREATE INDEX plain ON bare (id);
          CREATE TABLE pair (tenant INTEGER, id INTEGER, PRIMARY KEY (tenant, id));
+         CREATE TABLE [our orders] ([order id] INTEGER PRIMARY KEY); INSERT INTO [our orders] VALUES (2);
+         CREATE TABLE full (id INTEGER PRIMARY KEY); INSERT INTO full VALUES (9223372036854775807);
          CREATE TABLE part (id INTEGER, live INTEGER); CREATE UNIQUE INDEX some ON part (id) WHERE live = 1;
          INSERT INTO by_key VALUES (3); INSERT INTO by_index VALUES (17, '')");
     let look = |column: &str| folder.run(&["doctor", "--column", &format!("orders=sqlite:shop.db#{column}")]);
@@ -204,6 +206,13 @@ fn columns_are_looked_at() {
     let behind = look("by_index.id").expect(1);
     assert!(behind.out.contains("goes up to 17, and the next number is 4"), "{behind:?}");
     assert!(behind.out.contains("mintage sequences raise orders 18"), "{behind:?}");
+    let spaced = look("our orders.order id").expect(0);
+    assert!(spaced.out.contains("our orders.order id goes up to 2"), "{spaced:?}");
+    let full = look("full.id").expect(1);
+    assert!(
+        full.out.contains("no number is left above that one") && !full.out.contains("9223372036854775808"),
+        "{full:?}"
+    );
     for column in ["bare.id", "pair.id", "part.id"] {
         let told = look(column).expect(0).says("1 warning");
         assert!(told.out.contains("add a unique index on that column alone"), "{told:?}");
@@ -451,8 +460,12 @@ fn what_a_machine_remembers() {
     assert!(!folder.path("state").exists(), "looking makes nothing");
     use_all(&folder);
     one(&findings(&folder, 0), "stores.main", "the store knows of all that this machine was given");
+    // A run that has ended leaves nothing beside the database that would be read as part of another one.
+    let aside = || ["ids.db-wal", "ids.db-shm"].map(|name| folder.path(name).exists());
+    assert_eq!(aside(), [false; 2]);
     fs::copy(folder.path("ids.db"), folder.path("backup.db")).unwrap();
     folder.run(&["new", "orders", "-n", "30"]).expect(0);
+    assert_eq!(aside(), [false; 2]);
     fs::copy(folder.path("backup.db"), folder.path("ids.db")).unwrap();
     let told = findings(&folder, 1);
     let behind = one(&told, "stores.main", "sequence orders stands at ");

@@ -104,6 +104,11 @@ fn our_own_ids_name_their_holder() {
     let renamed = folder.run_with(&[("MINTAGE_INSTANCE", "web-1")], &["new", "events"]).expect(0).out;
     let told = folder.run(&["inspect", renamed.trim()]).expect(0);
     assert!(told.out.contains("web-1 as worker"), "{told:?}");
+    // A store that was put back to before knows nothing of it, and says so.
+    std::fs::remove_file(folder.path("mintage.db")).unwrap();
+    folder.run(&["new", "orders"]).expect(0);
+    let told = folder.run(&["inspect", renamed.trim()]).expect(0);
+    assert!(told.out.contains("stores.main has no lease of worker 0 for then on record"), "{told:?}");
 }
 
 #[test]

@@ -110,7 +110,7 @@ fn stores_are_made_and_bumped() {
     folder.run(&["store", "bump"]).expect(4).says("not confirmed");
     folder.run(&["store", "bump", "--yes"]).expect(0).says("every pool of the store was bumped");
     // Windows begin after all that can have been granted: 63 seconds by default.
-    folder.run(&["new", "events"]).expect(4).says("held or resting");
+    folder.run(&["new", "events"]).expect(4).says("may have forgotten what it granted (`mintage store bump`");
     assert_eq!(first.len(), 1);
     // Its sequences wait, those that are not there too.
     folder.run(&["new", "orders"]).expect(4).says("mintage sequences raise");
@@ -119,7 +119,7 @@ fn stores_are_made_and_bumped() {
     let raised = folder.run(&["sequences", "raise", "orders", "5000", "--yes"]).expect(0);
     assert!(raised.err.contains("mintage sequences raise '*' --store main"), "{raised:?}");
     assert_eq!(folder.run(&["new", "orders"]).expect(0).numbers(), [5000]);
-    folder.run(&["sequences", "raise", "*", "7", "--yes"]).expect(2).says("it has no next number");
+    folder.run(&["sequences", "raise", "*", "7", "--yes"]).expect(2).says("has no next number: leave VALUE out");
     folder.run(&["sequences", "raise", "*"]).expect(4).says("not confirmed");
     folder.run(&["sequences", "raise", "*", "--yes"]).expect(0).says("new sequences are made in store main again");
     folder.run(&["sequences", "raise", "*", "--yes"]).expect(0).says("nothing was changed");

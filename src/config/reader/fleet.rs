@@ -26,8 +26,8 @@ pub(super) struct Share<'a> {
 impl<'c> Reader<'c> {
     /// Whether no other machine reaches the store. `false` where the store is at fault.
     pub(super) fn is_local(&self, stores: &[StoreConfig], name: &str) -> bool {
-        let scheme = stores.iter().find(|store| store.name == name).map(StoreConfig::url_scheme);
-        let factory = self.catalog.backends().iter().find(|factory| Some(factory.url_scheme()) == scheme);
+        let store = stores.iter().find(|store| store.name == name);
+        let factory = store.and_then(|store| self.catalog.backend_of(&store.url));
         factory.is_some_and(|factory| factory.local())
     }
 

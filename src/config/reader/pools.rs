@@ -304,22 +304,42 @@ impl<'c> Reader<'c> {
     /// What the process is called: the environment's word, else the config's.
     fn instance(&mut self, block: &Block<'c>) -> Option<String> {
         let path = join(&block.path, "instance");
-        let environment = self.environment;
         let from_config = block.text("instance");
-        let from_environment = match environment.value(Environment::INSTANCE) {
-            Ok(name) => name.map(|name| (name, block.at)),
+        if let Some((name, at)) = from_config {
+            self.names_an_instance(&path, Some(at), "", name);
+        }
+        let from_environment = self.instance_by_environment(&path, Some(block.at));
+        from_environment.or_else(|| from_config.map(|(name, _)| name.to_owned()))
+    }
+
+    /// What the process is called in the history of ranges: as in its leases, if it is called something there.
+    pub(super) fn own_instance(&mut self, pools: &[PoolConfig]) -> Option<String> {
+        match pools {
+            // Nobody else has read it.
+            [] => self.instance_by_environment(Environment::INSTANCE, None),
+            pools => pools.iter().find_map(|pool| pool.instance.clone()),
+        }
+    }
+
+    fn instance_by_environment(&mut self, path: &str, at: Option<Place>) -> Option<String> {
+        let environment = self.environment;
+        match environment.value(Environment::INSTANCE) {
+            Ok(name) => name.map(|name| {
+                self.names_an_instance(path, at, "the environment variable MINTAGE_INSTANCE: ", name);
+                name.to_owned()
+            }),
             Err(error) => {
-                self.refuse(&path, Some(block.at), error.to_string());
+                self.refuse(path, at, error.to_string());
                 None
             }
-        };
-        for (origin, given) in [("", from_config), ("the environment variable MINTAGE_INSTANCE: ", from_environment)] {
-            if let Some((name, at)) = given.filter(|(name, _)| !INSTANCE.fits(name)) {
-                let message = format!("{origin}{} is no instance name: write {}", words::quoted(name), INSTANCE.words);
-                self.refuse(&path, Some(at), message);
-            }
         }
-        from_environment.or(from_config).map(|(name, _)| name.to_owned())
+    }
+
+    fn names_an_instance(&mut self, path: &str, at: Option<Place>, origin: &str, name: &str) {
+        if !INSTANCE.fits(name) {
+            let message = format!("{origin}{} is no instance name: write {}", words::quoted(name), INSTANCE.words);
+            self.refuse(path, at, message);
+        }
     }
 
     /// Where an entity says what it wants of a pool.

@@ -65,14 +65,14 @@ impl<'c> Reader<'c> {
         let backends = self.catalog.backends();
         for (section, name, store) in entities.chain(series) {
             let Some(store) = stores.iter().find(|known| known.name == store) else { continue };
-            let factory = backends.iter().find(|factory| factory.url_scheme() == store.url_scheme());
+            let factory = self.catalog.backend_of(&store.url);
             if factory.is_none_or(|factory| factory.keeps_gapless()) {
                 continue;
             }
             let able: Vec<&str> =
                 backends.iter().filter(|factory| factory.keeps_gapless()).map(|factory| factory.url_scheme()).collect();
             let message = format!(
-                "gapless numbers are assigned inside a transaction of yours, and store {} ({}:) has none: keep them in your                  database, by a store of the kind {}",
+                "gapless numbers are assigned inside a transaction of yours, and store {} ({}:) has none: keep them in your database, by a store of the kind {}",
                 store.name,
                 store.url_scheme(),
                 words::listed(&able)
@@ -95,7 +95,7 @@ impl<'c> Reader<'c> {
         let series = series.iter().filter(|one| !one.gapless).map(|one| ("series", &one.name, one.store.as_str()));
         for (section, name, store) in entities.chain(series) {
             let Some(store) = stores.iter().find(|known| known.name == store) else { continue };
-            let factory = self.catalog.backends().iter().find(|factory| factory.url_scheme() == store.url_scheme());
+            let factory = self.catalog.backend_of(&store.url);
             let kept = factory.map_or(RangesKept::ForGood, |factory| factory.ranges_kept(&store.url));
             let Some(block) = self.block(section, name) else { continue };
             let is_meant = block.text("durability").is_some_and(|(word, _)| word == "weak");

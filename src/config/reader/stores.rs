@@ -149,8 +149,7 @@ impl<'c> Reader<'c> {
     }
 
     fn factory(&self, url: &Url<'c>) -> Option<&'c dyn BackendFactory> {
-        let scheme = url.text.split_once(':').map(|(scheme, _)| scheme);
-        self.catalog.backends().iter().find(|factory| Some(factory.url_scheme()) == scheme).map(|factory| &**factory)
+        self.catalog.backend_of(url.text).map(|factory| &**factory)
     }
 
     fn timeout_ms(&mut self, block: &Block<'c>) -> u64 {
@@ -227,7 +226,7 @@ impl<'c> Reader<'c> {
         let catalog = self.catalog;
         let known: Vec<&str> = catalog.backends().iter().map(|factory| factory.url_scheme()).collect();
         let scheme = url.text.split_once(':').map(|(scheme, _)| scheme);
-        let checked = match catalog.backends().iter().find(|factory| Some(factory.url_scheme()) == scheme) {
+        let checked = match catalog.backend_of(url.text) {
             Some(factory) => factory.check(url.text).map(|()| {
                 let file = url.text.split_once(':').map_or("", |(_, file)| file);
                 if factory.local() && !file.is_empty() {

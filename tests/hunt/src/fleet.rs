@@ -12,7 +12,11 @@ use std::{
 use mintage_servers_for_tests::{Fault, Network, Proxy};
 use tokio::time::Instant;
 
-use crate::{member, mutant::Mutant, store::Store};
+use crate::{
+    member,
+    mutant::Mutant,
+    store::{Kind, Store, TIMES},
+};
 
 const FAKETIME: &[&str] = &[
     "/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1",
@@ -28,6 +32,7 @@ pub(crate) struct Fleet {
     folder: PathBuf,
     rate: u64,
     rule: &'static str,
+    guard_ms: u64,
     lives: u64,
 }
 
@@ -71,7 +76,8 @@ impl Fleet {
             Some(Mutant::NoBump) => member::LONG,
             _ => member::USUAL,
         };
-        Self { slots, folder: folder.to_owned(), rate, rule, lives: 0 }
+        let guard_ms = if store.kind == Kind::RedisPair { TIMES.pair_guard_ms } else { TIMES.guard_ms };
+        Self { slots, folder: folder.to_owned(), rate, rule, guard_ms, lives: 0 }
     }
 
     /// Starts a member where none runs.
@@ -87,7 +93,7 @@ impl Fleet {
             None => Command::new(program),
         };
         command.arg(member::WORD).arg(&slot.url).arg(&self.folder).arg(&name).arg(self.rate.to_string());
-        command.arg(self.rule);
+        command.arg(self.rule).arg(self.guard_ms.to_string());
         command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(errors);
         if let Some(library) = faketime() {
             command.env("LD_PRELOAD", library).env("FAKETIME_TIMESTAMP_FILE", &slot.clock);

@@ -61,13 +61,14 @@ url = "URL"
 timeout = "TIMEOUTms"
 "#;
 
-/// Mints until it is killed or its input ends. The words are: URL, folder, name, ids a second, and one of the rules above.
+/// Mints until it is killed or its input ends. The words are: URL, folder, name, ids a second, one of the rules above, and
+/// the guard in ms.
 pub(crate) fn run(words: &[String]) -> ExitCode {
-    let [url, folder, name, rate, rule] = words else {
+    let [url, folder, name, rate, rule, guard_ms] = words else {
         eprintln!("a member is started by the hunt");
         return ExitCode::from(2);
     };
-    let config = config(url, rule);
+    let config = config(url, rule, guard_ms);
     let (Ok(files), Ok(rate)) = (Files::create(Path::new(folder), name), rate.parse()) else {
         return ExitCode::FAILURE;
     };
@@ -79,7 +80,7 @@ pub(crate) fn run(words: &[String]) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-fn config(url: &str, rule: &str) -> String {
+fn config(url: &str, rule: &str, guard_ms: &str) -> String {
     let window_ms = if rule == LONG { TIMES.long_window_ms } else { TIMES.window_ms };
     let stop = if rule == STRICT { format!(", stop = \"{}ms\"", TIMES.stop_ms) } else { String::new() };
     let values = [
@@ -87,12 +88,11 @@ fn config(url: &str, rule: &str) -> String {
         ("TTL", TIMES.ttl_ms),
         ("WINDOW", window_ms),
         ("AHEAD", TIMES.ahead_ms),
-        ("GUARD", TIMES.guard_ms),
         ("IDS", TIMES.worker_ids.into()),
         ("TIMEOUT", TIMES.timeout_ms),
     ];
     let text = values.into_iter().fold(CONFIG.to_owned(), |text, (word, value)| text.replace(word, &value.to_string()));
-    text.replace("STOP", &stop).replace("URL", url)
+    text.replace("GUARD", guard_ms).replace("STOP", &stop).replace("URL", url)
 }
 
 async fn live(config: String, files: Files, rate: u64) {

@@ -111,8 +111,16 @@ impl LeaseStore for Unbounded {
         self.leases.revoke(pool, worker).await
     }
 
+    async fn free(&self, pool: &WorkerPool, worker: u32) -> Result<(), StoreError> {
+        self.leases.free(pool, worker).await
+    }
+
     async fn bump(&self, pool: &WorkerPool) -> Result<(), StoreError> {
         self.leases.bump(pool).await
+    }
+
+    async fn bump_all(&self) -> Result<bool, StoreError> {
+        self.leases.bump_all().await
     }
 
     async fn leases(&self, pool: &WorkerPool) -> Result<Vec<LeaseRow>, StoreError> {
@@ -121,5 +129,13 @@ impl LeaseStore for Unbounded {
 
     async fn history(&self, pool: &WorkerPool, at_ms: u64) -> Result<Vec<Grant>, StoreError> {
         self.leases.history(pool, at_ms).await
+    }
+
+    fn has_clock(&self) -> bool {
+        self.leases.has_clock()
+    }
+
+    async fn history_lack(&self, pool: &WorkerPool) -> Result<Option<String>, StoreError> {
+        self.leases.history_lack(pool).await
     }
 }

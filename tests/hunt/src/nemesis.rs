@@ -276,6 +276,7 @@ impl Nemesis<'_> {
             Kind::PostgresPair | Kind::RedisPair => match self.roll(4) {
                 0 => self.crash_the_store(),
                 1 => self.pause_the_store(),
+                2 if self.store.kind == Kind::RedisPair => self.promote_beside_the_primary(),
                 _ => self.promote_the_standby(),
             },
             _ => match self.roll(3) {
@@ -342,6 +343,24 @@ impl Nemesis<'_> {
         self.store.add_a_standby();
         let raised = next.and_then(|next| self.runtime.block_on(self.operator.raise_above(next)));
         self.note("raise after a failover", raised);
+        self.hunted.failovers += 1;
+    }
+
+    /// Two primaries at once: some processes are led to the new one, the others find the old one, which goes on until it misses its
+    /// replica. Only then can somebody say above which number all is free.
+    fn promote_beside_the_primary(&mut self) {
+        self.store.cut_off_the_standby();
+        thread::sleep(Duration::from_millis(self.roll(500)));
+        let Some(port) = self.store.promote_beside_the_primary() else { return };
+        self.fleet.slots.iter().step_by(2).for_each(|slot| slot.lead_to(port));
+        thread::sleep(Duration::from_millis(TIMES.pair_guard_ms));
+        let next = self.runtime.block_on(self.operator.next_number());
+        self.fleet.slots.iter().for_each(|slot| slot.lead_to(port));
+        self.store.end_the_former();
+        self.operator = Operator::of(self.store);
+        self.store.add_a_standby();
+        let raised = next.and_then(|next| self.runtime.block_on(self.operator.raise_above(next)));
+        self.note("raise after two primaries", raised);
         self.hunted.failovers += 1;
     }
 

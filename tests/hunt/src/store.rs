@@ -14,6 +14,7 @@ use mintage_backends::Builtin;
 use mintage_core::{
     Clock, PoolLimits, Sequence, StoreError, StoreErrorKind, SystemClock, WorkerPool,
     plugin::{Address, Backend, Catalog, Plugin as _},
+    protocol::UNLISTED,
 };
 use mintage_servers_for_tests::{Etcd, EtcdCluster, Fault, MariaDb, Postgres, Proxy, Redis, Server, Way, ZooKeeper};
 use tempfile::TempDir;
@@ -30,6 +31,8 @@ pub(crate) struct Times {
     pub(crate) renew_ms: u64,
     pub(crate) ahead_ms: u64,
     pub(crate) guard_ms: u64,
+    /// Where two servers may be the primary at once: as long as the former goes on by itself.
+    pub(crate) pair_guard_ms: u64,
     pub(crate) timeout_ms: u64,
     /// Fewer than there are processes, so that each is used again and again.
     pub(crate) worker_ids: u32,
@@ -43,6 +46,7 @@ pub(crate) const TIMES: Times = Times {
     renew_ms: 200,
     ahead_ms: 300,
     guard_ms: 100,
+    pair_guard_ms: 3_000,
     timeout_ms: 1_000,
     worker_ids: 6,
 };
@@ -152,6 +156,8 @@ enum Held {
 struct Pair {
     primary: Replicated,
     standby: Option<Replicated>,
+    /// Who was taken over from and goes on.
+    former: Option<Replicated>,
     /// On which the standby hears of changes.
     link: Proxy,
 }
@@ -165,7 +171,7 @@ impl Pair {
     fn new(primary: Replicated) -> Self {
         let link = Proxy::start(primary.port());
         let standby = Some(primary.standby_through(link.port()));
-        Self { primary, standby, link }
+        Self { primary, standby, former: None, link }
     }
 }
 
@@ -231,8 +237,8 @@ impl Store {
                 (format!("{}?init=yes", server.url()), Held::One(Box::new(server)))
             }
             Kind::RedisPair => {
-                // What it acknowledged without its replica, it acknowledged within ten seconds of hearing from it.
-                let server = Redis::start_with(&["min-replicas-to-write 1"])?;
+                // What it acknowledged without its replica, it acknowledged within three seconds of hearing from it.
+                let server = Redis::start_with(&["min-replicas-to-write 1", "min-replicas-max-lag 1"])?;
                 (format!("{}?init=yes", server.url()), Held::Pair(Box::new(Pair::new(Replicated::Redis(server)))))
             }
             Kind::ZooKeeper => {
@@ -301,6 +307,25 @@ impl Store {
         Some(pair.primary.port())
     }
 
+    /// Lets the standby take over while the primary goes on. Answers its port.
+    pub(crate) fn promote_beside_the_primary(&mut self) -> Option<u16> {
+        let Held::Pair(pair) = &mut self.held else { return None };
+        let standby = pair.standby.take()?;
+        standby.promote();
+        self.url = self.url.replace(&address(&pair.primary), &address(&standby));
+        pair.former = Some(std::mem::replace(&mut pair.primary, standby));
+        Some(pair.primary.port())
+    }
+
+    /// Ends the primary of before.
+    pub(crate) fn end_the_former(&mut self) {
+        if let Held::Pair(pair) = &mut self.held
+            && let Some(former) = pair.former.take()
+        {
+            former.kill9();
+        }
+    }
+
     /// Waits until the standby has found its primary again. A Redis that was started anew begins another life when the first
     /// replica comes.
     pub(crate) fn wait_for_the_standby(&self) {
@@ -363,9 +388,8 @@ fn copy(from: &Path, to: &Path) -> bool {
 pub(crate) async fn open(url: &str, clock: Arc<dyn Clock>, timeout_ms: u64) -> Result<Backend, StoreError> {
     let mut catalog = Catalog::default();
     Builtin::install(&mut catalog);
-    let scheme = url.split(':').next().unwrap_or_default();
-    let factory = catalog.backends().iter().find(|factory| factory.url_scheme() == scheme).cloned();
-    let factory = factory.ok_or_else(|| StoreError::new(StoreErrorKind::Refused, format!("no store is {scheme:?}")))?;
+    let factory = catalog.backend_of(url).cloned();
+    let factory = factory.ok_or_else(|| StoreError::new(StoreErrorKind::Refused, format!("no store is at {url}")))?;
     let mut address = Address::new(url, Path::new("."), clock);
     address.timeout_ms = timeout_ms;
     factory.open(&address).await
@@ -399,13 +423,18 @@ impl Operator {
         ranges.raise(&Sequence::new("orders", 1), next + HELD_NUMBERS_MAX).await
     }
 
-    /// The runbook of a restored backup: bump the pool, raise the numbers. A wrong rule leaves one of them out.
+    /// The runbook of a restored backup: bump the pools, stop the sequences, raise the numbers, say that no other is in use. A wrong
+    /// rule leaves what concerns windows or numbers out.
     pub(crate) async fn take_over(&self, next: u64, mutant: Option<Mutant>) -> Result<(), StoreError> {
+        let store = self.open().await?;
+        let (leases, ranges) = (store.leases.ok_or_else(nothing)?, store.ranges.ok_or_else(nothing)?);
         if mutant != Some(Mutant::NoBump) {
-            self.open().await?.leases.ok_or_else(nothing)?.bump(&pool()).await?;
+            leases.bump_all().await?;
         }
         if mutant != Some(Mutant::RangesWithoutIncarnation) {
+            ranges.stop_all().await?;
             self.raise_above(next).await?;
+            ranges.raise(&Sequence::new(UNLISTED, 0), 0).await?;
         }
         Ok(())
     }

@@ -35,7 +35,7 @@ pub struct Network {
 }
 
 impl Network {
-    /// A new one. `None` without the right to make networks, or without `ip`: that is no reason to skip a test, as there are proxies.
+    /// A new one. `None` without the right to make networks, or without `ip`: whoever can do with a proxy does.
     pub fn start() -> Option<Self> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         if !is_root() {

@@ -7,6 +7,8 @@ use std::{
     thread,
 };
 
+use crate::Network;
+
 /// Where Debian keeps PostgreSQL, one folder for each major version.
 const POSTGRES: &str = "/usr/lib/postgresql";
 
@@ -34,6 +36,8 @@ pub enum Program {
     Faketime,
     /// openssl, which makes certificates.
     OpenSsl,
+    /// `ip`, with the right to make networks.
+    IpRoute,
 }
 
 impl Program {
@@ -47,6 +51,7 @@ impl Program {
             Self::ZooKeeper => "ZooKeeper",
             Self::Faketime => "faketime",
             Self::OpenSsl => "openssl",
+            Self::IpRoute => "iproute2, or the right to make networks,",
         }
     }
 
@@ -60,6 +65,7 @@ impl Program {
             Self::ZooKeeper => Path::new(ZOOKEEPER_JAR).exists() && on_path("java").is_some(),
             Self::Faketime => on_path("faketime").is_some(),
             Self::OpenSsl => on_path("openssl").is_some(),
+            Self::IpRoute => Network::start().is_some(),
         }
     }
 }

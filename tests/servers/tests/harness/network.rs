@@ -8,7 +8,7 @@ use std::{
     thread,
 };
 
-use mintage_servers_for_tests::Network;
+use mintage_servers_for_tests::{Network, Program, require};
 
 use crate::{PATIENCE, SILENCE};
 
@@ -20,8 +20,10 @@ fn talker(network: &Network, port: u16) -> Child {
 
 #[test]
 fn packets_are_lost_while_the_cable_is_out_and_come_when_it_is_back() {
-    // Not a skip: whoever may not make networks tests with proxies.
-    let Some(network) = Network::start() else { return };
+    if !require(Program::IpRoute) {
+        return;
+    }
+    let network = Network::start().unwrap();
     let listener = TcpListener::bind((network.here(), 0)).unwrap();
     let mut child = talker(&network, listener.local_addr().unwrap().port());
     let (tell, heard) = mpsc::channel();
@@ -43,7 +45,10 @@ fn packets_are_lost_while_the_cable_is_out_and_come_when_it_is_back() {
 
 #[test]
 fn nothing_of_it_is_left() {
-    let Some(network) = Network::start() else { return };
+    if !require(Program::IpRoute) {
+        return;
+    }
+    let network = Network::start().unwrap();
     let here = format!(" {}/30 ", network.here());
     let is_there = || {
         let told = Command::new("ip").args(["-o", "address"]).output().unwrap();
