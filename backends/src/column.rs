@@ -257,7 +257,7 @@ mod tests {
             "orders.id[name]",
             "orders.id[=1]",
             "o?.id",
-            "a b.id",
+            "a\nb.id",
         ] {
             assert!(Target::parse(wrong).is_err(), "{wrong}");
         }

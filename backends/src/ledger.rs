@@ -58,6 +58,9 @@ pub(crate) struct Ledger {
     /// The sequences that wait to be raised, `*` among them for those that are not there. States before schema version 3 have none.
     #[cfg_attr(feature = "file", serde(default))]
     stopped: BTreeSet<String>,
+    /// When somebody said that nothing is missing, Unix ms; 0 where nobody had to.
+    #[cfg_attr(feature = "file", serde(default))]
+    complete_since_ms: u64,
     /// By sequence, the first cut first. States before schema version 3 have none.
     #[cfg_attr(feature = "file", serde(default))]
     ranges: BTreeMap<String, VecDeque<RangeRow>>,
@@ -118,7 +121,7 @@ impl Ledger {
     }
 
     fn records(&self) -> Records {
-        Records::of(!self.stopped.contains(UNLISTED))
+        Records::of(!self.stopped.contains(UNLISTED), self.complete_since_ms)
     }
 
     pub(crate) fn allocate(
@@ -177,16 +180,14 @@ impl Ledger {
         taken
     }
 
-    pub(crate) fn raise(&mut self, sequence: &Sequence, floor: u64) -> Result<(), StoreError> {
+    pub(crate) fn raise(&mut self, sequence: &Sequence, floor: u64, now_ms: u64) -> Result<(), StoreError> {
         if sequence.name == UNLISTED {
             self.stopped.remove(UNLISTED);
+            self.complete_since_ms = now_ms;
             return Ok(());
         }
         let row = self.sequences.get_mut(&sequence.name).ok_or_else(|| protocol::lost_sequence(sequence))?;
-        if !self.stopped.contains(&sequence.name) {
-            return protocol::raise(row, floor);
-        }
-        protocol::raise_again(row, floor)?;
+        protocol::raise(row, floor)?;
         self.stopped.remove(&sequence.name);
         Ok(())
     }
@@ -315,7 +316,8 @@ impl Ledger {
 
     pub(crate) fn revoke(&mut self, pool: &WorkerPool, worker: u32) -> Result<(), StoreError> {
         let kept = self.pool_mut(&pool.name, &pool.region).ok_or_else(|| rules::no_pool(pool))?;
-        let barred = rules::revoke(pool, &kept.row, worker, kept.workers.get(&worker).cloned())?;
+        let known = kept.all_workers().into_iter().find(|row| row.worker == worker);
+        let barred = rules::revoke(pool, &kept.row, worker, known)?;
         kept.workers.insert(worker, barred);
         Ok(())
     }
@@ -361,7 +363,7 @@ impl Ledger {
         seen: SeenPool,
         now_ms: u64,
     ) -> Result<bool, StoreError> {
-        if self.records() == Records::Complete || self.pool_mut(&pool.name, &pool.region).is_some() {
+        if self.records() != Records::Unsure || self.pool_mut(&pool.name, &pool.region).is_some() {
             return Ok(false);
         }
         let row = self.new_region(pool, seen, now_ms)?;
@@ -657,7 +659,7 @@ macro_rules! keeps_a_ledger {
 
             async fn raise(&self, sequence: &Sequence, floor: u64) -> Result<(), StoreError> {
                 let sequence = sequence.clone();
-                self.run(move |ledger, _| ledger.raise(&sequence, floor)).await
+                self.run(move |ledger, now_ms| ledger.raise(&sequence, floor, now_ms)).await
             }
 
             async fn stop_all(&self) -> Result<bool, StoreError> {
@@ -868,6 +870,8 @@ mod tests {
         };
         let before = claim(&mut ledger, 1, NOW_MS).unwrap();
         ledger.pools.get_mut("main").unwrap().get_mut("").unwrap().workers.clear();
+        ledger.revoke(&pool, 0).unwrap();
+        ledger.free(&pool, 0).unwrap();
         assert_eq!(claim(&mut ledger, 2, NOW_MS).unwrap().worker, 1, "the id whose window is not over comes last");
         assert!(claim(&mut ledger, 3, NOW_MS).is_err());
         let after = claim(&mut ledger, 3, before.window.end).unwrap();

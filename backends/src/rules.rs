@@ -49,21 +49,24 @@ pub(crate) fn now_ms(clock: &dyn Clock) -> Result<u64, StoreError> {
 /// Whether a store may have forgotten a pool or sequence that is not there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Records {
-    /// It was never there.
-    Complete,
+    /// It was never there, as far as numbers go. What was granted from a pool that had been forgotten was granted before that time,
+    /// Unix ms: when a person said that the store is complete, 0 if nobody had to.
+    Complete { since_ms: u64 },
     /// It may have been there: the store lives another life than the one in which it was known to be complete.
     Unsure,
 }
 
 impl Records {
-    pub(crate) fn of(complete: bool) -> Self {
-        if complete { Self::Complete } else { Self::Unsure }
+    pub(crate) fn of(complete: bool, since_ms: u64) -> Self {
+        let since_ms = since_ms.min(TIME_MAX_MS);
+        if complete { Self::Complete { since_ms } } else { Self::Unsure }
     }
 }
 
 /// The row of a region that is not there. `others` are the rows of the pool's other regions.
 ///
-/// Where the store may have forgotten it, its windows begin above all that can have been granted, with the limits of `pool`.
+/// Where the store may have forgotten it, its windows begin above all that can have been granted, with the limits of `pool`. So it
+/// is for a while after somebody said that the store is complete: that no number is in use says nothing about worker ids.
 ///
 /// # Errors
 /// `RolledBack` when the pool is known to have been used; `Refused` for a senseless pool or a block that another region owns.
@@ -74,7 +77,7 @@ pub(crate) fn new_region<'a>(
     seen: SeenPool,
     now_ms: u64,
 ) -> Result<PoolRow, StoreError> {
-    if memory == Records::Complete && (pool.known || seen != SeenPool::default()) {
+    if memory != Records::Unsure && (pool.known || seen != SeenPool::default()) {
         return Err(protocol::lost_pool(pool));
     }
     let mut row = PoolRow::new(pool)?;
@@ -88,8 +91,10 @@ pub(crate) fn new_region<'a>(
             )));
         }
     }
-    if memory == Records::Unsure {
-        seen.bump(&mut row, now_ms);
+    match memory {
+        Records::Unsure => seen.bump(&mut row, now_ms),
+        Records::Complete { since_ms } if since_ms > 0 => protocol::bump(&mut row, since_ms),
+        Records::Complete { .. } => {}
     }
     Ok(row)
 }
@@ -116,7 +121,7 @@ pub(crate) fn not_behind(pool: &str, row: &PoolRow, now_ms: u64) -> Result<(), S
 /// # Errors
 /// `RolledBack`, which says what to do.
 pub(crate) fn may_be_made(sequence: &Sequence, memory: Records) -> Result<(), StoreError> {
-    if memory == Records::Complete {
+    if memory != Records::Unsure {
         return Ok(());
     }
     let name = &sequence.name;

@@ -149,7 +149,10 @@ async fn raise(sequences: &mut Sequences, which: &SequenceState, floor: u64, car
     } else if which.next.is_none() {
         format!("{} in store {}: it is made, with {next} as its next number", which.name, which.store)
     } else {
-        format!("{} in store {}: the next number stays {next}, which is not below {floor}", which.name, which.store)
+        format!(
+            "{} in store {}: the next number stays {next}, which is not below {floor}; processes drop what they hold of before",
+            which.name, which.store
+        )
     };
     writeln!(std::io::stdout().lock(), "{plan}")?;
     if which.waits {
@@ -157,9 +160,7 @@ async fn raise(sequences: &mut Sequences, which: &SequenceState, floor: u64, car
             "it gives no number now, because its store may have forgotten ranges; raised, it goes on from there",
         );
     }
-    // One that is not there yet is made, wherever it is to stand.
-    let is_there = which.next.is_some_and(|next| floor <= next) && !which.waits;
-    if care.dry_run || is_there {
+    if care.dry_run {
         return Ok(());
     }
     if !care.yes && !output::confirmed()? {

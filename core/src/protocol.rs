@@ -602,7 +602,8 @@ pub fn give_back(row: &mut SequenceRow, tail: &IdRange) -> bool {
     true
 }
 
-/// Moves a sequence up to `floor`; never down.
+/// Moves a sequence up to `floor`; never down. It counts as raised even where it stands above: whoever holds a range of before
+/// drops it, and no tail of before is taken back, for both may hold numbers below `floor`.
 ///
 /// # Errors
 /// `Refused` above 2^63.
@@ -610,28 +611,12 @@ pub fn raise(row: &mut SequenceRow, floor: u64) -> Result<(), StoreError> {
     if floor > RANGE_END {
         return Err(refused(format!("sequence {}: {floor} is above 9223372036854775807", row.name)));
     }
-    if floor > row.next {
-        row.next = floor;
-        row.version = raised(row.version);
-    }
+    row.next = row.next.max(floor);
+    row.version = raised(row.version);
     Ok(())
 }
 
-/// As [`raise`], for a sequence that has given nothing since the store may have forgotten: it counts as raised even where it is
-/// not moved, so that whoever holds a range of before drops it, and no tail of before is taken back.
-///
-/// # Errors
-/// As [`raise`].
-pub fn raise_again(row: &mut SequenceRow, floor: u64) -> Result<(), StoreError> {
-    let before = row.version;
-    raise(row, floor)?;
-    if row.version == before {
-        row.version = raised(before);
-    }
-    Ok(())
-}
-
-/// How often the sequence had been moved up by [`raise`] at that version. A range that was cut before a raise lies below it, and
+/// How often [`raise`] had been called for the sequence at that version. A range that was cut before a raise lies below it, and
 /// its holder learns of the raise from the version of any later range or row.
 pub fn raises(version: u64) -> u64 {
     version >> RAISE_BITS

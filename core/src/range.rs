@@ -53,7 +53,9 @@ pub trait RangeStore: fmt::Debug + Send + Sync + 'static {
     /// `Unavailable`: the tail is lost, or taken back; never both.
     async fn give_back(&self, tail: IdRange) -> Result<bool, StoreError>;
 
-    /// Moves the next number up to `floor`. Never lowers it. A sequence that was stopped goes on from there.
+    /// Moves the next number up to `floor`. Never lowers it. Even where it does not move, ranges of before may hold numbers below
+    /// `floor`: their tails are taken back no more, and their holders hear of it by [`protocol::raises`](crate::protocol::raises). A
+    /// sequence that was stopped goes on from there.
     ///
     /// Of the name `*` it says that no number of a sequence that is not there is in use or held by a process: from then on new
     /// sequences are made again. `floor` means nothing then.

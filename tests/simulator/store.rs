@@ -183,11 +183,7 @@ impl Store {
         let life = self.life;
         self.write(|rows, _| {
             for counter in rows.counters.values_mut() {
-                if counter.life == life {
-                    protocol::raise(&mut counter.row, floor)?;
-                } else {
-                    protocol::raise_again(&mut counter.row, floor)?;
-                }
+                protocol::raise(&mut counter.row, floor)?;
                 counter.life = life;
             }
             Ok(())

@@ -243,7 +243,12 @@ async fn revoke<C: Cells>(work: &mut Work<'_, C>, pool: &WorkerPool, worker: u32
     let mut region = record.regions.remove(&pool.region).ok_or_else(|| rules::no_pool(pool))?;
     let number = worker / CHUNK_LEN;
     let key = chunk_key(&pool.name, &pool.region, number);
-    let mut chunk: Chunk = work.record(&key)?.unwrap_or_default();
+    let chunk: Option<Chunk> = work.record(&key)?;
+    if chunk.is_none() && region.chunks.contains(&number) {
+        let chunks = chunks(work, &pool.name, &pool.region, &region).await?;
+        bump_after_deletion(work, pool, number, &chunks)?;
+    }
+    let mut chunk = chunk.unwrap_or_default();
     let barred = rules::revoke(pool, &region.row, worker, chunk.workers.get(&worker).cloned())?;
     chunk.workers.insert(worker, barred);
     work.put(key, &chunk);

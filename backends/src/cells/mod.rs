@@ -297,8 +297,7 @@ async fn make_registry<C: Cells>(cells: &C) -> Result<(String, bool), StoreError
             return Ok((id, false));
         }
         cells.make_room().await?;
-        let fresh =
-            Registry { id: fresh_id(), schema: SCHEMA, bumps: 0, complete_in: Some(life.clone()), bumped_ms: None };
+        let fresh = Registry::new(fresh_id(), SCHEMA, life.clone());
         let change = Change { key: REGISTRY.to_owned(), version: 0, to: To::Value(fresh.text()) };
         if cells.change(&life, &[change]).await? {
             return Ok((fresh.id, true));

@@ -150,6 +150,7 @@ impl<C: Cells> CellStore<C> {
                 let mut registry = registry(&work)?;
                 registry.bumps += 1;
                 registry.bumped_ms = Some(work.now_ms);
+                registry.bumped_in = Some(work.server_life.clone());
                 // Records of before it was thought of: it is not to be taken for this life later.
                 registry.complete_in.get_or_insert_default();
                 work.put(REGISTRY.to_owned(), &registry);
@@ -239,6 +240,7 @@ fn put_new<C: Cells>(work: &mut Work<'_, C>, names: &Names, row: SequenceRow) {
 fn vouch<C: Cells>(work: &mut Work<'_, C>) -> Result<(), Fault> {
     let mut registry = registry(work)?;
     registry.complete_in = Some(work.life.clone());
+    registry.complete_since_ms = work.now_ms.max(work.began_ms());
     work.put(REGISTRY.to_owned(), &registry);
     Ok(())
 }
@@ -299,12 +301,8 @@ async fn give_back<C: Cells>(work: &mut Work<'_, C>, tail: &IdRange) -> Result<b
 
 fn raise<C: Cells>(work: &mut Work<'_, C>, sequence: &Sequence, floor: u64) -> Result<(), Fault> {
     let mut counter = counter(work, sequence)?;
-    if counter.life == work.life {
-        protocol::raise(&mut counter.row, floor)?;
-    } else {
-        protocol::raise_again(&mut counter.row, floor)?;
-        counter.life.clone_from(&work.life);
-    }
+    protocol::raise(&mut counter.row, floor)?;
+    counter.life.clone_from(&work.life);
     counter.keyed = false;
     work.put(sequence_key(&sequence.name), &counter);
     Ok(())

@@ -160,9 +160,20 @@ pub(super) struct Registry {
     /// before. Where the store has no clock it stands in for that of whoever uses a pool next, which may be hours off.
     #[serde(default)]
     pub(super) bumped_ms: Option<u64>,
+    /// The life of the servers in which that was: of what another has forgotten it says nothing.
+    #[serde(default)]
+    pub(super) bumped_in: Option<String>,
+    /// When somebody said that the store is complete, Unix ms; 0 where nobody had to.
+    #[serde(default)]
+    pub(super) complete_since_ms: u64,
 }
 
 impl Registry {
+    /// A new one, complete in that life.
+    pub(super) fn new(id: String, schema: u32, life: String) -> Self {
+        Self { id, schema, bumps: 0, complete_in: Some(life), bumped_ms: None, bumped_in: None, complete_since_ms: 0 }
+    }
+
     /// The life of the store that answers in `server_life`.
     pub(super) fn life(&self, server_life: &str) -> String {
         if self.bumps == 0 { server_life.to_owned() } else { format!("{server_life}+{}", self.bumps) }

@@ -36,7 +36,7 @@ pub(super) struct Work<'a, C> {
     /// Whether that is only what this machine takes for the time.
     pub(super) by_own_clock: bool,
     /// The life of the servers that answer.
-    server_life: String,
+    pub(super) server_life: String,
     /// The store's life: the servers', and how often an operator bumped it.
     pub(super) life: String,
     /// Whether the store may have forgotten what is not there.
@@ -57,8 +57,9 @@ impl<'a, C: Cells> Work<'a, C> {
     /// What the registry says of the store.
     pub(super) fn lives(&mut self, registry: &Registry) {
         self.life = registry.life(&self.server_life);
-        self.records = Records::of(registry.complete_in.as_ref() == Some(&self.life));
-        self.bumped_ms = registry.bumped_ms;
+        let is_complete = registry.complete_in.as_ref() == Some(&self.life);
+        self.records = Records::of(is_complete, registry.complete_since_ms);
+        self.bumped_ms = registry.bumped_ms.filter(|_| registry.bumped_in.as_ref() == Some(&self.server_life));
     }
 
     /// A time before which all was granted that this life may have forgotten: where the store has no clock, the operator's who

@@ -210,8 +210,7 @@ async fn make(lent: &mut impl Lent, counter: &Counter<'_>) -> Result<(), Fault> 
     let incarnation = lent.incarnation().await?;
     // Until the caller has committed nobody can declare that rows may be missing: this one would look like one of afterwards.
     let complete_in = lent.fetch(unlisted::COMPLETE_IN_SHARED, &[protocol::UNLISTED.into()]).await?;
-    let complete_in = complete_in.first().map(|row| read::text(row, "incarnation")).transpose()?;
-    let memory = crate::rules::Records::of(complete_in.as_ref() == Some(&incarnation));
+    let memory = unlisted::of_row(complete_in.first(), &incarnation)?;
     crate::rules::may_be_made(counter.sequence, memory)?;
     let row = protocol::new_sequence(counter.sequence)?;
     let values = [

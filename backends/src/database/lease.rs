@@ -178,7 +178,10 @@ async fn release(
 
 async fn revoke(work: &mut Work, pool: &WorkerPool, of: Which<'_>, worker: u32) -> Result<(), Fault> {
     let Locked { row, .. } = pool::lock(work, of).await?.ok_or_else(|| rules::no_pool(pool))?;
-    let known = worker_row(work, of, worker).await?;
+    let mut known = worker_row(work, of, worker).await?;
+    if known.is_none() && restore_deleted(work, of, worker).await? {
+        known = worker_row(work, of, worker).await?;
+    }
     let is_new = known.is_none();
     let barred = rules::revoke(pool, &row, worker, known)?;
     put_worker(work, of, &barred, is_new).await

@@ -163,6 +163,8 @@ async fn create(work: &mut Work, sequence: &Sequence) -> Result<(), Fault> {
 async fn restore(work: &mut Work, sequence: &Sequence) -> Result<(), Fault> {
     let row = protocol::restored_sequence(sequence)?;
     let moment = work.moment().await?;
+    // Whoever declares meanwhile that every sequence has to wait finds this one, or goes first.
+    unlisted::records(work, &moment.incarnation).await?;
     insert(work, &row, &moment.incarnation).await
 }
 
@@ -243,15 +245,8 @@ async fn raise(work: &mut Work, sequence: &Sequence, floor: u64) -> Result<(), F
     let before = existing(work, sequence).await?;
     let moment = work.moment().await?;
     let mut after = before.row.clone();
-    if before.incarnation == moment.incarnation {
-        protocol::raise(&mut after, floor)?;
-    } else {
-        protocol::raise_again(&mut after, floor)?;
-    }
-    if after != before.row {
-        replace(work, &before.row, &after, &moment.incarnation).await?;
-    }
-    Ok(())
+    protocol::raise(&mut after, floor)?;
+    replace(work, &before.row, &after, &moment.incarnation).await
 }
 
 async fn one_sequence(work: &mut Work, name: &str) -> Result<Option<SequenceRow>, Fault> {

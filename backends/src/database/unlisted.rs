@@ -2,13 +2,19 @@
 //!
 //! A promoted standby lacks not only the last changes of rows, but also the rows that came last. A pool or sequence that is not there
 //! may be made only in the life that this row names; in any other it may have been forgotten, and the row itself never changes by
-//! itself. No sequence has this name.
+//! itself. Its version is the time at which somebody said so, Unix ms; 0 where nobody had to. No sequence has this name.
 
 use std::collections::BTreeSet;
 
 use mintage_core::protocol::UNLISTED;
 
-use super::{Work, error::Fault, range, read, session::Session};
+use super::{
+    Work,
+    error::Fault,
+    range,
+    read::{self, Row},
+    session::Session,
+};
 use crate::rules::Records;
 
 /// What no life is called: an operator has declared that the database may have forgotten.
@@ -37,22 +43,29 @@ pub(super) async fn prepare(session: &mut Session) -> Result<(), Fault> {
 /// The row, locked against whoever would change it. Others may read it so too: an application's transaction that begins a period
 /// goes on for as long as it likes, and keeps nobody from making a pool.
 #[cfg(feature = "postgres")]
-pub(super) const COMPLETE_IN_SHARED: &str = "SELECT incarnation FROM mintage_sequence WHERE name = ?1 FOR SHARE";
+pub(super) const COMPLETE_IN_SHARED: &str =
+    "SELECT name, incarnation, last, version FROM mintage_sequence WHERE name = ?1 FOR SHARE";
 
 /// Whether what is not there was never there. The row stays locked: nobody declares anything else meanwhile.
 pub(super) async fn records(work: &mut Work, incarnation: &str) -> Result<Records, Fault> {
     let lock = work.session.complete_in();
     let rows = work.session.fetch(lock, &[UNLISTED.into()]).await?;
-    let complete_in = rows.first().map(|row| read::text(row, "incarnation")).transpose()?;
-    Ok(Records::of(complete_in.as_deref() == Some(incarnation)))
+    of_row(rows.first(), incarnation)
+}
+
+pub(super) fn of_row(row: Option<&Row>, incarnation: &str) -> Result<Records, Fault> {
+    let Some(row) = row else { return Ok(Records::Unsure) };
+    let complete = range::Counter::read(row)?;
+    Ok(Records::of(complete.incarnation == incarnation, complete.row.version))
 }
 
 /// Somebody has looked: nothing that is not there is in use.
 pub(super) async fn vouch(work: &mut Work) -> Result<(), Fault> {
     let moment = work.moment().await?;
     insert(&mut work.session, &moment.incarnation).await?;
-    let update = "UPDATE mintage_sequence SET incarnation = ?2 WHERE name = ?1";
-    work.session.run(update, &[UNLISTED.into(), (&moment.incarnation).into()]).await.map(drop)
+    let since = read::signed(moment.now_ms, "a time")?;
+    let update = "UPDATE mintage_sequence SET incarnation = ?2, version = ?3 WHERE name = ?1";
+    work.session.run(update, &[UNLISTED.into(), (&moment.incarnation).into(), since.into()]).await.map(drop)
 }
 
 /// The database may have forgotten pools: those that are there are bumped when they are used next, and new ones begin above all that

@@ -154,7 +154,7 @@ async fn make_lost(
     now_ms: u64,
 ) -> Result<bool, Fault> {
     let records = stopped::records(conn).await?;
-    if records == Records::Complete {
+    if records != Records::Unsure {
         return Ok(false);
     }
     let regions = regions(conn, &pool.name).await?;
@@ -191,7 +191,7 @@ async fn acquire(
         Some((_, row)) => row.clone(),
         None => {
             let others = regions.iter().map(|(region, row)| (region.as_str(), row));
-            rules::new_region(pool, others, Records::Complete, seen, now_ms)?
+            rules::new_region(pool, others, stopped::records(conn).await?, seen, now_ms)?
         }
     };
     row.admits(pool, terms)?;
@@ -241,7 +241,10 @@ async fn release(
 
 async fn revoke(conn: &mut Conn<'_>, pool: &WorkerPool, worker: u32) -> Result<(), Fault> {
     let row = pool_row(conn, &pool.name, &pool.region).await?.ok_or_else(|| rules::no_pool(pool))?;
-    let known = worker_row(conn, &pool.name, &pool.region, worker).await?;
+    let mut known = worker_row(conn, &pool.name, &pool.region, worker).await?;
+    if known.is_none() && restore_deleted(conn, pool, worker).await? {
+        known = worker_row(conn, &pool.name, &pool.region, worker).await?;
+    }
     let barred = rules::revoke(pool, &row, worker, known)?;
     put_worker(conn, &pool.name, &pool.region, &barred).await
 }

@@ -71,8 +71,11 @@ impl RangeStore for SqliteStore {
     async fn raise(&self, sequence: &Sequence, floor: u64) -> Result<(), StoreError> {
         self.call(async {
             let mut work = self.begin(WRITE).await?;
-            let path = work.path;
-            let raised = raise(&mut work.conn(), path, sequence, floor).await;
+            let (path, now_ms) = (work.path, work.now_ms);
+            let raised = match sequence.name.as_str() {
+                UNLISTED => stopped::vouch(&mut work.conn(), path, now_ms).await,
+                _ => raise(&mut work.conn(), path, sequence, floor).await,
+            };
             work.end(raised).await
         })
         .await
@@ -216,26 +219,18 @@ pub(super) async fn not_stopped(conn: &mut Conn<'_>, row: &SequenceRow) -> Resul
 }
 
 async fn raise(conn: &mut Conn<'_>, path: &Path, sequence: &Sequence, floor: u64) -> Result<(), Fault> {
-    let was_stopped = stopped::go_on(conn, path, &sequence.name).await?;
-    if sequence.name == UNLISTED {
-        return Ok(());
-    }
+    stopped::go_on(conn, path, &sequence.name).await?;
     let before = existing(conn, sequence).await?;
     let mut after = before.clone();
-    if was_stopped {
-        protocol::raise_again(&mut after, floor)?;
-    } else {
-        protocol::raise(&mut after, floor)?;
-    }
-    if after != before {
-        replace(conn, &before, &after).await?;
-    }
-    Ok(())
+    protocol::raise(&mut after, floor)?;
+    replace(conn, &before, &after).await
 }
 
 async fn sequences(conn: &mut Conn<'_>) -> Result<Vec<SequenceRow>, Fault> {
-    let rows =
-        conn.query("SELECT name, last, version FROM mintage_sequence ORDER BY name").fetch_all(&mut *conn.link).await?;
+    let rows = conn
+        .query("SELECT name, last, version FROM mintage_sequence WHERE name <> '*' ORDER BY name")
+        .fetch_all(&mut *conn.link)
+        .await?;
     rows.iter().map(sequence).collect()
 }
 
@@ -245,7 +240,7 @@ async fn existing(conn: &mut Conn<'_>, sequence: &Sequence) -> Result<SequenceRo
 
 pub(super) async fn sequence_row(conn: &mut Conn<'_>, name: &str) -> Result<Option<SequenceRow>, Fault> {
     let row = conn
-        .query("SELECT name, last, version FROM mintage_sequence WHERE name = ?")
+        .query("SELECT name, last, version FROM mintage_sequence WHERE name = ? AND name <> '*'")
         .bind(name)
         .fetch_optional(&mut *conn.link)
         .await?;

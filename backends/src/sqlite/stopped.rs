@@ -1,17 +1,31 @@
 //! The sequences that wait to be raised, since an operator declared that the database may have forgotten.
 //!
 //! The name `*` among them stands for what is not there: sequences are not made then, and new pools begin above all that can have
-//! been granted.
+//! been granted. Among the sequences it has a row once somebody has said that nothing is missing: its version is the time, Unix ms.
 
 use std::path::Path;
 
 use mintage_core::protocol::UNLISTED;
 
-use super::{Conn, error::Fault, schema};
+use super::{Conn, error::Fault, read, schema};
 use crate::rules::Records;
 
 pub(super) async fn records(conn: &mut Conn<'_>) -> Result<Records, Fault> {
-    Ok(Records::of(!is_stopped(conn, UNLISTED).await?))
+    let complete = !is_stopped(conn, UNLISTED).await?;
+    let since = conn.query("SELECT version FROM mintage_sequence WHERE name = ?").bind(UNLISTED);
+    let since = since.fetch_optional(&mut *conn.link).await?;
+    let since_ms = since.map(|row| read::number(&row, "version")).transpose()?;
+    Ok(Records::of(complete, since_ms.unwrap_or(0)))
+}
+
+/// Somebody has looked: nothing that is not there is in use.
+pub(super) async fn vouch(conn: &mut Conn<'_>, path: &Path, now_ms: u64) -> Result<(), Fault> {
+    go_on(conn, path, UNLISTED).await?;
+    let note = "INSERT INTO mintage_sequence (name, last, version) VALUES (?, -1, ?) \
+                ON CONFLICT (name) DO UPDATE SET version = excluded.version";
+    let since = read::signed(now_ms, "a time")?;
+    conn.query(note).bind(UNLISTED).bind(since).execute(&mut *conn.link).await?;
+    Ok(())
 }
 
 pub(super) async fn is_stopped(conn: &mut Conn<'_>, name: &str) -> Result<bool, Fault> {
@@ -51,9 +65,8 @@ pub(super) async fn stop_all(conn: &mut Conn<'_>, path: &Path) -> Result<(), Fau
     Ok(())
 }
 
-/// Says whether it was stopped.
-pub(super) async fn go_on(conn: &mut Conn<'_>, path: &Path, name: &str) -> Result<bool, Fault> {
+pub(super) async fn go_on(conn: &mut Conn<'_>, path: &Path, name: &str) -> Result<(), Fault> {
     schema::prepare(conn, path).await?;
-    let gone = conn.query("DELETE FROM mintage_stopped WHERE name = ?").bind(name).execute(&mut *conn.link).await?;
-    Ok(gone.rows_affected() > 0)
+    conn.query("DELETE FROM mintage_stopped WHERE name = ?").bind(name).execute(&mut *conn.link).await?;
+    Ok(())
 }

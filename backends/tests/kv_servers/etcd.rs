@@ -1,6 +1,6 @@
 //! etcd: the laws, alone and in a cluster that loses its leader.
 
-use mintage_core::{ManualClock, plugin::Tls};
+use mintage_core::{ManualClock, plugin::Tls, protocol::UNLISTED};
 use mintage_servers_for_tests::{Certificates, Etcd};
 use serde_json::json;
 
@@ -148,6 +148,35 @@ async fn a_bump_goes_by_the_clock_of_whoever_made_it() {
         let lease = claim(&at(now_ms + reach_ms).await, &pool, 4).await.unwrap();
         assert!(lease.window.start >= now_ms + reach_ms, "{}: {lease:?}", pool.name);
     }
+    // Nor does the word that no number is in use say anything about worker ids.
+    at(now_ms).await.ranges.unwrap().raise(&Sequence::new(UNLISTED, 0), 0).await.unwrap();
+    let told = claim(&at(now_ms + 1).await, &pool("lost", 8), 5).await.unwrap_err();
+    assert_eq!(told.kind(), StoreErrorKind::NoFreeWorker, "{told}");
+}
+
+/// What an operator declared in one life says nothing of what a later one has forgotten.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_bump_of_long_ago() {
+    const DAYS_MS: u64 = 30 * 86_400_000;
+    let (Some(server), Some(rebuilt)) = (Etcd::start(), Etcd::start()) else { return };
+    let now_ms = SystemClock.unix_ms();
+    let at = async |server: &Etcd, clock_ms: u64| {
+        open_within(server.url(), Arc::new(ManualClock::at(clock_ms)), TIMEOUT_MS).await.unwrap()
+    };
+    let before = at(&server, now_ms - DAYS_MS).await;
+    assert!(before.leases.unwrap().bump_all().await.unwrap());
+    before.ranges.unwrap().raise(&Sequence::new(UNLISTED, 0), 0).await.unwrap();
+    // As from a snapshot: another cluster, with the records of before.
+    let all = json!({"key": base64("mintage/"), "range_end": base64("mintage0")});
+    for record in server.post("/v3/kv/range", &all).unwrap()["kvs"].as_array().unwrap() {
+        rebuilt.post("/v3/kv/put", &json!({"key": record["key"], "value": record["value"]})).unwrap();
+    }
+    let pool = pool("forgotten", 8);
+    let told = claim(&at(&rebuilt, now_ms).await, &pool, 1).await.unwrap_err();
+    assert_eq!(told.kind(), StoreErrorKind::NoFreeWorker, "{told}");
+    let reach_ms = pool.limits.window_max_ms + pool.limits.ahead_max_ms + pool.limits.guard_ms;
+    let after = at(&rebuilt, now_ms + reach_ms).await;
+    assert!(claim(&after, &pool, 1).await.unwrap().window.start >= now_ms + reach_ms);
 }
 
 /// A process that was hours fast and alone has crashed. Its row passes for the time, so others are refused, and moves no floor of

@@ -177,14 +177,15 @@ async fn failover_loses_what_was_new() {
     assert!(ranges.sequences().await.unwrap().is_empty(), "nothing was lost: this test shows nothing");
     let told = ranges.create(&today).await.unwrap_err();
     assert!(told.kind() == StoreErrorKind::RolledBack && told.to_string().contains(&today.name), "{told}");
+    assert_eq!(ranges.waiting().await.unwrap(), [UNLISTED]);
+    // That says nothing of worker ids.
+    ranges.raise(&Sequence::new(UNLISTED, 0), 0).await.unwrap();
     assert_eq!(claim(&after, &pool, 2).await.unwrap_err().kind(), StoreErrorKind::NoFreeWorker);
     let next = claim_at_last(&after, &pool, 2).await;
     assert!(next.fence.inc > lost_lease.fence.inc);
     assert_windows_disjoint(&[lost_lease, next]);
-    assert_eq!(ranges.waiting().await.unwrap(), [UNLISTED]);
     ranges.restore(&Sequence::new(&today.name, lost.end)).await.unwrap();
     assert_disjoint(vec![lost, allocate(&after, &today, 10).await.unwrap()]);
-    ranges.raise(&Sequence::new(UNLISTED, 0), 0).await.unwrap();
     ranges.create(&Sequence::new("invoices/2027-01-02", 1)).await.unwrap();
 }
 

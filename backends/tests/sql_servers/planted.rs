@@ -52,6 +52,9 @@ async fn a_deleted_worker_id_keeps_its_floor(kind: Kind) {
     let leases = [claim(&store, &main, 1).await.unwrap(), claim(&store, &main, 2).await.unwrap()];
     let longer = store.renew(&leases[0], &holder(1), &terms()).await.unwrap();
     server.sql("floors", "DELETE FROM mintage_worker");
+    // What an operator does with it makes no id of it that nobody used.
+    LeaseStore::revoke(&store, &main, 0).await.unwrap();
+    store.free(&main, 0).await.unwrap();
     // A process that knows nothing of it: an id that was never claimed comes first, then those of before, above their windows.
     let other = open(&url).await;
     for (nth, worker) in [(3, 2), (4, 3)] {

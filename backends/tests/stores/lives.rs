@@ -4,14 +4,18 @@ use std::{path::Path, sync::Arc, time::Duration};
 
 use mintage_backends::{FileStore, SqliteStore};
 use mintage_core::{
-    ManualClock, Sequence, StoreErrorKind, WorkerChoice, protocol::UNLISTED,
+    ManualClock, Sequence, StoreErrorKind, WorkerChoice, WorkerPool, protocol::UNLISTED,
     testkit::store::restored::a_restored_backup_is_noticed,
 };
 use sqlx::{ConnectOptions, Executor, sqlite::SqliteConnectOptions};
 
 use crate::{NOW_MS, count, holder, on_disk, open, pool, terms};
 
-on_disk!(a_bump_reaches_what_no_config_names, a_bump_stops_a_process_that_runs);
+on_disk!(
+    a_bump_reaches_what_no_config_names,
+    a_bump_stops_a_process_that_runs,
+    a_word_about_numbers_says_nothing_of_worker_ids
+);
 
 #[tokio::test]
 async fn a_copied_state_file_is_noticed() {
@@ -100,4 +104,30 @@ async fn a_bump_stops_a_process_that_runs(url: &str) {
     assert_eq!(ranges.allocate(&orders, count(10), None).await.unwrap().start, 500);
     operator.restore(&Sequence::new("invoices/2027", 70)).await.unwrap();
     assert_eq!(ranges.allocate(&invoices, count(1), None).await.unwrap().start, 70);
+}
+
+/// A pool that the backup lacks may have holders, whatever was said of numbers.
+async fn a_word_about_numbers_says_nothing_of_worker_ids(url: &str) {
+    let folder = tempfile::tempdir().unwrap();
+    let clock = ManualClock::at(NOW_MS);
+    let store = open(url, folder.path(), &clock).await.unwrap();
+    let (leases, ranges) = (store.leases.unwrap(), store.ranges.unwrap());
+    let claim = async |pool: &WorkerPool| leases.acquire(pool, WorkerChoice::Any, &holder(1), &terms()).await;
+    claim(&pool("main", 0..2)).await.unwrap();
+    assert!(leases.bump_all().await.unwrap() && ranges.stop_all().await.unwrap());
+    ranges.raise(&Sequence::new(UNLISTED, 0), 0).await.unwrap();
+    ranges.create(&Sequence::new("orders", 1)).await.unwrap();
+    assert!(ranges.sequence(UNLISTED).await.unwrap().is_none() && ranges.sequences().await.unwrap().len() == 1);
+    let forgotten = pool("forgotten", 0..2);
+    let mut region = pool("main", 2..4);
+    region.region = "eu".to_owned();
+    let limits = forgotten.limits;
+    let reach_ms = limits.window_max_ms + limits.ahead_max_ms + limits.guard_ms;
+    for lost in [&forgotten, &region] {
+        assert_eq!(claim(lost).await.unwrap_err().kind(), StoreErrorKind::NoFreeWorker, "{lost:?}");
+    }
+    clock.advance(reach_ms);
+    for lost in [&forgotten, &region] {
+        assert!(claim(lost).await.unwrap().window.start >= NOW_MS + reach_ms, "{lost:?}");
+    }
 }

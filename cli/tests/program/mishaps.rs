@@ -150,9 +150,8 @@ fn a_dry_run_promises_only_what_the_real_run_does() {
             assert!(told.out.is_empty() && told.err.contains("is above 9223372036854775807"), "{told:?}");
         }
     }
-    // To where it is already there is nothing to ask.
     for number in ["10", "3", "0"] {
-        let told = folder.run(&["sequences", "raise", "orders", number]).expect(0);
+        let told = folder.run(&["sequences", "raise", "orders", number, "--yes"]).expect(0);
         assert!(told.out.contains("stays 10"), "{told:?}");
     }
     folder.run(&["sequences", "raise", "orders", "11"]).expect(4).says("not confirmed");

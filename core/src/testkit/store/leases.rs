@@ -28,6 +28,8 @@ pub(super) const GUARD_MS: u64 = 300;
 /// # Panics
 /// When one is broken.
 pub async fn all(store: &dyn LeaseStore, tick: impl AsyncFn(u64), trial: Trial) {
+    // The laws of ranges end with the word that nothing was forgotten: new pools rest for so long after that.
+    tick(WINDOW_MS + AHEAD_MS + GUARD_MS).await;
     windows::all(store, &tick).await;
     lowest_free_first(store).await;
     distinct_at_once(store, trial).await;

@@ -186,8 +186,11 @@ pub async fn raising_is_told_by_the_version(store: &dyn RangeStore) {
     let cut = async || must(LAW, store.allocate(&sequence, count(10), None).await);
     let before = cut().await;
     must(LAW, store.raise(&sequence, 5).await);
+    let tail = IdRange { start: 3, ..before.clone() };
+    assert!(!must(LAW, store.give_back(tail).await), "{LAW}: a tail of before a raise may lie below it");
     let unmoved = cut().await;
-    assert_eq!(raises(unmoved.version), raises(before.version), "{LAW}: a raise that moved nothing is none");
+    assert_eq!(unmoved.start, before.end, "{LAW}: a raise to less moves nothing");
+    assert!(raises(unmoved.version) > raises(before.version), "{LAW}: who holds numbers below it must hear of it");
     must(LAW, store.raise(&sequence, 1_000).await);
     let told = must(LAW, store.sequence(&sequence.name).await);
     let told = told.unwrap_or_else(|| panic!("{LAW}: the sequence is not found by its name"));
