@@ -22,19 +22,23 @@ use mintage_core::{Lease, Leased, MintError, StoreError, StoreErrorKind};
 use mintage_schemes::fork::Birth;
 use tokio::{sync::Notify, task::JoinHandle};
 
-use self::clocks::{Comparison, Sight};
+use self::{
+    clocks::{Comparison, Sight},
+    pauses::Pauses,
+};
 use crate::{
     config::OnLeaseLost,
     telemetry::{self, Post},
 };
 
 pub(crate) mod clocks;
+mod pauses;
 pub(crate) mod plan;
 
 pub(crate) use plan::{Claim, KeeperPlan, Record, Records};
 
-/// Longest pause between two attempts while the store does not answer.
-const RETRY_MS_MAX: u64 = 1_000;
+/// A scheme that has room again within this many milliseconds counts as one that mints.
+const FULL_MS_MAX: u64 = 1_000;
 /// How long the task may take to end, in milliseconds. It does at once, unless nobody drives the runtime it was started on.
 const END_MS_MAX: u64 = 1_000;
 /// How long a holder of the reserve waits before it asks at home again, in milliseconds. A store that hangs costs its timeout
@@ -175,10 +179,12 @@ impl Keeper {
             spent: None,
         });
         let birth = Birth::here();
+        let Lease { worker, fence, .. } = &claim.lease;
+        let pauses = Pauses::of(&plan.pool.name, *worker, fence.inc, fence.epoch);
         let shared = Arc::new(Shared { posts, leased, birth, stop: Notify::new(), state });
         shared.grant(claim, on_reserve);
         shared.tell(None);
-        let mut work = Box::pin(keep(Arc::clone(&shared)));
+        let mut work = Box::pin(keep(Arc::clone(&shared), pauses));
         // In a forked child the task stays where it was: the lease and the store's connections are the parent's.
         let task = poll_fn(move |context| if birth.forked() { Poll::Pending } else { work.as_mut().poll(context) });
         Self { shared, task: Mutex::new(Some(tokio::spawn(task))) }
@@ -236,6 +242,12 @@ impl Shared {
         self.posts.reserve.as_ref().filter(|_| on_reserve).unwrap_or(&self.posts.home)
     }
 
+    /// Where the lease is from just now.
+    fn plan_in_use(&self) -> &KeeperPlan {
+        let on_reserve = self.state().on_reserve;
+        self.plan(on_reserve)
+    }
+
     fn health(&self) -> LeaseHealth {
         let live = self.in_window() && self.leased.iter().all(|scheme| mints(scheme.refusal()));
         let state = self.state();
@@ -259,12 +271,17 @@ impl Shared {
 
     /// Whether the schemes have a window just now, and may stamp in it.
     fn in_window(&self) -> bool {
+        self.left_ms() > 0
+    }
+
+    /// How long they still may.
+    fn left_ms(&self) -> u64 {
         let state = self.state();
         let Granted { start_ms, end_ms, halted, sent_boot_ms, .. } = state.granted;
         let plan = self.plan(state.on_reserve);
         let now_ms = plan.clock.unix_ms();
         let begun = start_ms <= now_ms.saturating_add(plan.terms.max_ahead_ms);
-        begun && !halted && now_ms < end_ms.min(plan.stop_wall_ms(sent_boot_ms))
+        if !begun || halted { 0 } else { end_ms.min(plan.stop_wall_ms(sent_boot_ms)).saturating_sub(now_ms) }
     }
 
     /// One attempt to get more time, or any.
@@ -506,15 +523,14 @@ impl Shared {
 fn mints(refusal: Option<MintError>) -> bool {
     match refusal {
         None => true,
-        Some(MintError::Exhausted { retry_ms }) => u64::from(retry_ms) <= RETRY_MS_MAX,
+        Some(MintError::Exhausted { retry_ms }) => u64::from(retry_ms) <= FULL_MS_MAX,
         Some(_) => false,
     }
 }
 
 /// The task itself.
-async fn keep(shared: Arc<Shared>) {
-    let renew_ms = |shared: &Shared| shared.plan(shared.state().on_reserve).renew_ms;
-    let mut pause_ms = renew_ms(&shared);
+async fn keep(shared: Arc<Shared>, mut pauses: Pauses) {
+    let mut pause_ms = pauses.renewal_ms(shared.plan_in_use());
     loop {
         tokio::select! {
             // In this order, or chance would decide, and no run of a simulation could be repeated.
@@ -529,7 +545,7 @@ async fn keep(shared: Arc<Shared>) {
             outcome = shared.attempt() => outcome,
         };
         let Some(error) = shared.note(outcome) else {
-            pause_ms = renew_ms(&shared);
+            pause_ms = pauses.renewal_ms(shared.plan_in_use());
             continue;
         };
         let held = shared.state().lease.is_some();
@@ -537,12 +553,15 @@ async fn keep(shared: Arc<Shared>) {
         if shared.posts.on_lost == OnLeaseLost::Exit && (fenced || !shared.in_window()) {
             return shared.exit(&error);
         }
-        pause_ms = RETRY_MS_MAX.min(renew_ms(&shared));
         if fenced {
             // The window stays ours to its end, whoever holds the worker id now: windows never overlap. The next claim
             // moves every scheme to the new one.
             shared.leave();
             pause_ms = 0;
+        } else {
+            // The end of the window is not slept through: the reserve may be needed from there on, or the exit.
+            let left_ms = Some(shared.left_ms()).filter(|left_ms| *left_ms > 0);
+            pause_ms = pauses.retry_ms(shared.plan_in_use()).min(left_ms.unwrap_or(u64::MAX));
         }
     }
 }

@@ -10,6 +10,7 @@
 //! that has stopped.
 
 use std::{
+    error::Error as _,
     fmt,
     sync::{
         Mutex, PoisonError,
@@ -31,6 +32,7 @@ use mintage_core::{
 use crate::{
     cells::{Cell, CellStore, Cells, Change, Servers, Snapshot, To},
     rules::{corrupt, refused, rolled_back, unavailable},
+    tries::Tries,
     trusted::Trusted,
 };
 
@@ -217,15 +219,20 @@ impl Cells for EtcdCells {
         false
     }
 
-    /// Asks the members in turn: reading twice does no harm.
+    /// Asks the members in turn, and for a while all of them again: reading twice does no harm.
     async fn read(&self, keys: &[String]) -> Result<Snapshot, StoreError> {
         let gets: Vec<TxnOp> = keys.iter().map(|key| TxnOp::get(self.key(key), None)).collect();
-        let mut left = self.clients.len();
+        let (mut asked, mut tries) = (0, Tries::default());
         let (answer, life) = loop {
-            left = left.saturating_sub(1);
-            match self.ask(Txn::new().and_then(gets.clone())).await {
-                Err(error) if error.kind() == StoreErrorKind::Unavailable && left > 0 => {}
+            let error = match self.ask(Txn::new().and_then(gets.clone())).await {
+                Err(error) if error.kind() == StoreErrorKind::Unavailable => error,
                 answer => break answer?,
+            };
+            asked += 1;
+            let is_round_over = asked % self.clients.len().max(1) == 0;
+            // A member that hangs has used up its time, and has no cause to tell. One that refuses may only be starting.
+            if is_round_over && !(error.source().is_some() && tries.another().await) {
+                return Err(error);
             }
         };
         let cells = answer.op_responses().into_iter().map(cell).collect::<Result<Vec<Cell>, _>>()?;

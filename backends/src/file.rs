@@ -13,7 +13,10 @@ use std::{
     io::{self, Write},
     num::NonZeroU32,
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
@@ -56,6 +59,8 @@ pub struct FileStore {
     instance: String,
     /// The calls of this process wait here, in order, instead of polling the lock against each other.
     turn: Arc<Mutex<()>>,
+    /// Whether the state that is there may be taken back by a power loss: it was put in place, and the folder would not be synced.
+    in_doubt: Arc<AtomicBool>,
     seen: Seen,
 }
 
@@ -71,8 +76,15 @@ impl FileStore {
         timeout: Duration,
     ) -> Result<Self, StoreError> {
         let folder: Arc<Path> = folder.into().into();
-        let store =
-            Self { folder, clock, timeout, instance: String::new(), turn: Arc::default(), seen: Seen::default() };
+        let store = Self {
+            folder,
+            clock,
+            timeout,
+            instance: String::new(),
+            turn: Arc::default(),
+            in_doubt: Arc::default(),
+            seen: Seen::default(),
+        };
         store.within(store.exclusively(true, |_, _| Ok(()))).await?;
         Ok(store)
     }
@@ -110,14 +122,15 @@ impl FileStore {
         F: FnOnce(&mut Ledger, u64) -> Result<T, StoreError> + Send + 'static,
     {
         let turn = self.turn.clone().lock_owned().await;
-        let (folder, clock) = (self.folder.clone(), self.clock.clone());
+        let (folder, clock, in_doubt) = (self.folder.clone(), self.clock.clone(), self.in_doubt.clone());
         if create {
             let folder = folder.clone();
             off_the_runtime(move || make_folder(&folder)).await?;
         }
         let locked = Locked::wait_for(&folder).await?;
         off_the_runtime(move || {
-            let answer = rules::now_ms(&*clock).and_then(|now_ms| change(&folder, create, |ledger| op(ledger, now_ms)));
+            let now_ms = rules::now_ms(&*clock);
+            let answer = now_ms.and_then(|now_ms| change(&folder, create, &in_doubt, |ledger| op(ledger, now_ms)));
             drop((locked, turn));
             answer
         })
@@ -255,6 +268,7 @@ struct Heading {
 fn change<T>(
     folder: &Path,
     create: bool,
+    in_doubt: &AtomicBool,
     op: impl FnOnce(&mut Ledger) -> Result<T, StoreError>,
 ) -> Result<T, StoreError> {
     let path = folder.join(STATE);
@@ -280,8 +294,9 @@ fn change<T>(
     };
     let answer = op(&mut ledger)?;
     let after = encode(&ledger)?;
-    if before.as_deref() != Some(after.as_slice()) {
-        replace(folder, &after).map_err(|error| {
+    // An answer that changes nothing leans on a state that was put there before: one in doubt is put there anew.
+    if before.as_deref() != Some(after.as_slice()) || in_doubt.load(Ordering::Acquire) {
+        replace(folder, &after, in_doubt, sync_folder).map_err(|error| {
             unavailable(format!(
                 "{}: the change may not have reached the disk, so it is not answered: check that the disk is there and not full",
                 path.display()
@@ -331,15 +346,23 @@ fn encode(ledger: &Ledger) -> Result<Vec<u8>, StoreError> {
 }
 
 /// Puts `bytes` in place of the state so that a crash at any point leaves the old state or the new one.
-fn replace(folder: &Path, bytes: &[u8]) -> io::Result<()> {
+fn replace(
+    folder: &Path,
+    bytes: &[u8],
+    in_doubt: &AtomicBool,
+    sync_folder: impl FnOnce(&Path) -> io::Result<()>,
+) -> io::Result<()> {
     let next = folder.join(NEXT_STATE);
     let mut file = File::create(&next)?;
     file.write_all(bytes)?;
     // An error here is final for this operation: a second fsync would report success for pages that the first has dropped.
     file.sync_all()?;
     drop(file);
+    in_doubt.store(true, Ordering::Release);
     fs::rename(&next, folder.join(STATE))?;
-    sync_folder(folder)
+    sync_folder(folder)?;
+    in_doubt.store(false, Ordering::Release);
+    Ok(())
 }
 
 /// Whether the folder is there, or its parent is.
@@ -394,4 +417,44 @@ async fn off_the_runtime<T: Send + 'static>(
         Err(unavailable("the runtime ended while the file store was working: the outcome is unknown".to_owned())
             .caused_by(error))
     })
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use mintage_core::{ManualClock, RangeStore};
+
+    use super::*;
+
+    /// The change is in place, and the folder could not be synced: a power loss may take it back, so the same question again is not
+    /// answered from it before it is surely on disk.
+    #[tokio::test]
+    async fn a_state_in_doubt_answers_nothing_before_it_is_on_disk() {
+        let folder = tempfile::tempdir().unwrap();
+        let clock = Arc::new(ManualClock::at(1_800_000_000_000));
+        let store = FileStore::open(folder.path(), clock, Duration::from_secs(60)).await.unwrap();
+        let (orders, key) = (Sequence::new("orders", 1), IdempotencyKey::new("once").unwrap());
+        store.create(&orders).await.unwrap();
+        let allocate = async || store.allocate(&orders, NonZeroU32::MIN, Some(&key)).await;
+        let first = allocate().await.unwrap();
+        let id = || Identity::at(&folder.path().join(STATE)).unwrap();
+        let before = id();
+        assert_eq!(allocate().await.unwrap(), first);
+        assert!(id() == before, "what is on disk is not written again");
+
+        let bytes = fs::read(folder.path().join(STATE)).unwrap();
+        let failing = |_: &Path| Err(io::Error::other("the disk has gone"));
+        replace(folder.path(), &bytes, &store.in_doubt, failing).unwrap_err();
+        // Nothing can be written: a folder is in the way.
+        fs::create_dir(folder.path().join(NEXT_STATE)).unwrap();
+        for _ in 0..2 {
+            assert_eq!(allocate().await.unwrap_err().kind(), mintage_core::StoreErrorKind::Unavailable);
+        }
+        fs::remove_dir(folder.path().join(NEXT_STATE)).unwrap();
+        let doubtful = id();
+        assert_eq!(allocate().await.unwrap(), first);
+        let sure = id();
+        assert!(sure != doubtful, "put in place anew");
+        assert_eq!(allocate().await.unwrap(), first);
+        assert!(id() == sure, "once");
+    }
 }

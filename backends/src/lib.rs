@@ -55,6 +55,8 @@ mod seen;
 mod sound;
 #[cfg(feature = "sqlite")]
 mod sqlite;
+#[cfg(any(feature = "etcd", feature = "mysql", feature = "postgres", feature = "redis"))]
+mod tries;
 #[cfg(any(feature = "etcd", feature = "redis", feature = "zookeeper"))]
 mod trusted;
 #[cfg(any(feature = "cells", feature = "file", feature = "mysql", feature = "postgres", feature = "sqlite"))]

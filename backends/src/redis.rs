@@ -34,6 +34,7 @@ use tokio::sync::Mutex;
 use crate::{
     cells::{Cell, CellStore, Cells, Change, Snapshot, To},
     rules::{corrupt, refused, unavailable},
+    tries::Tries,
     trusted::Trusted,
 };
 
@@ -273,13 +274,18 @@ impl RedisCells {
         Ok(connection)
     }
 
-    /// Whatever the server's settings are.
+    /// Whatever the server's settings are. One that starts again refuses for a moment: it is tried for a while.
     async fn connect_to_any(&self) -> Result<MultiplexedConnection, StoreError> {
         // Both ends are the timeout of the call around this.
         let config = AsyncConnectionConfig::new().set_connection_timeout(None).set_response_timeout(None);
         let client = &self.settings.client;
-        let connecting = client.get_multiplexed_async_connection_with_config(&config);
-        connecting.await.map_err(|error| self.fault(error))
+        let mut tries = Tries::default();
+        loop {
+            match client.get_multiplexed_async_connection_with_config(&config).await {
+                Err(error) if error.is_connection_dropped() && tries.another().await => {}
+                other => return other.map_err(|error| self.fault(error)),
+            }
+        }
     }
 
     /// Asked on every connection: after a failover another server answers, with settings of its own.

@@ -45,6 +45,8 @@ pub struct Revised<C: Clock> {
     /// `None` where the cut-over is past.
     old: Option<Snowflake<C>>,
     new: Snowflake<C>,
+    /// When the old layout itself began, 0 for the first.
+    old_from_ms: u64,
     cut_over_ms: u64,
     /// Whether the cut-over has come.
     over: AtomicBool,
@@ -182,7 +184,8 @@ impl IdScheme for RevisedReader {
 }
 
 impl<C: Clock + Clone> Revised<C> {
-    /// Mints by `old` until `cut_over_ms` and by `new` from then on. Both must be minters of layouts that `reader` reads.
+    /// Mints by `old` until `cut_over_ms` and by `new` from then on. Both must be minters of layouts that `reader` reads. Before the
+    /// cut-over that `old` followed it mints nothing: whoever stamps there stamps by a layout that is not at hand.
     pub fn new(
         reader: RevisedReader,
         old: Option<Snowflake<C>>,
@@ -191,7 +194,9 @@ impl<C: Clock + Clone> Revised<C> {
         clock: C,
     ) -> Self {
         let over = AtomicBool::new(old.is_none());
-        Self { reader, old, new, cut_over_ms, over, clock }
+        let before = reader.past().map(|(_, until_ms)| until_ms).filter(|until_ms| *until_ms < cut_over_ms);
+        let old_from_ms = before.max().unwrap_or(0);
+        Self { reader, old, new, old_from_ms, cut_over_ms, over, clock }
     }
 
     /// The minter in use, once the cut-over has been looked for.
@@ -289,7 +294,7 @@ impl<C: Clock + Clone> Leased for Revised<C> {
 
     fn grant(&self, worker: u32, window: Range<u64>, stop_ms: u64) {
         if let Some(old) = &self.old {
-            old.grant(worker, window.start..window.end.min(self.cut_over_ms), stop_ms);
+            old.grant(worker, window.start.max(self.old_from_ms)..window.end.min(self.cut_over_ms), stop_ms);
         }
         self.new.grant(worker, window.start.max(self.cut_over_ms)..window.end, stop_ms);
     }
@@ -391,6 +396,36 @@ mod tests {
         let across = both.range_at(cut_ms - 5, cut_ms + 5).unwrap();
         assert_eq!(across.0, old.range_at(cut_ms - 5, cut_ms - 5).unwrap().0);
         assert_eq!(across.1, new.range_at(cut_ms + 5, cut_ms + 5).unwrap().1);
+    }
+
+    /// A machine whose clock is fast starts after the first of two cut-overs. Its clock is corrected, and the fleet still stamps by the
+    /// layout before: what it would stamp there could be somebody else's id.
+    #[test]
+    fn the_middle_layout_stamps_nothing_before_its_own_cut_over() {
+        const FIRST_CUT_MS: u64 = CUT_MS - 86_400_000;
+        let clock = ManualClock::at(FIRST_CUT_MS + 1_000);
+        let [oldest, middle, newest] =
+            [(8, 10), (9, 11), (10, 12)].map(|(worker, sequence)| reader(41, worker, sequence, TimeUnit::Millisecond));
+        let all =
+            RevisedReader::new(newest.clone()).after(vec![(oldest, FIRST_CUT_MS), (middle.clone(), CUT_MS)]).unwrap();
+        let [old, new] = [middle.clone(), newest]
+            .map(|reader| Snowflake::new(reader, SnowflakeSettings::default(), clock.clone()).unwrap());
+        let ids = Revised::new(all.clone(), Some(old), new, CUT_MS, clock.clone());
+        clock.step_to(FIRST_CUT_MS - 5_000);
+        ids.grant(7, FIRST_CUT_MS - 6_000..FIRST_CUT_MS - 1_000, u64::MAX);
+        assert!(ids.mint().is_err(), "the whole window lies before");
+        assert_eq!(ids.halt(), None, "and nothing of it was used");
+        ids.grant(7, FIRST_CUT_MS - 6_000..FIRST_CUT_MS - 2_000, u64::MAX);
+        ids.extend(FIRST_CUT_MS + 2_000, u64::MAX);
+        for now_ms in (FIRST_CUT_MS - 5_000..FIRST_CUT_MS + 1_000).step_by(50) {
+            clock.step_to(now_ms);
+            let id = ids.mint();
+            assert!(now_ms >= FIRST_CUT_MS || id.is_err(), "at {now_ms}: {id:?}");
+            if now_ms >= FIRST_CUT_MS {
+                assert_eq!(middle.anatomy(id.unwrap()).time.unwrap().unix_ms, i64::try_from(now_ms).unwrap());
+                assert_eq!(all.anatomy(id.unwrap()).worker, Some(7));
+            }
+        }
     }
 
     #[test]

@@ -96,6 +96,7 @@ impl OnSqlite {
             .filename(&path)
             .create_if_missing(true)
             .journal_mode(sqlx::sqlite::SqliteJournalMode::Wal)
+            .synchronous(sqlx::sqlite::SqliteSynchronous::Full)
             .busy_timeout(Duration::from_secs(60));
         let pool = sqlx::sqlite::SqlitePoolOptions::new().max_connections(CONNECTIONS_MAX).connect_with(options);
         let url = format!("sqlite:{}", path.display());

@@ -1,5 +1,7 @@
 //! The wrong config, the wrong database, the wrong moment.
 
+use sqlx::Connection as _;
+
 use mintage::{
     Config, GaplessError, Registry, SeriesError,
     core::{MintError, StoreErrorKind},
@@ -68,6 +70,74 @@ async fn another_database_is_refused<B: Bank>() {
         told().await.contains("begin the transaction in the database")
             || told().await.contains("Begin the transaction")
     );
+    registry.close().await.unwrap();
+}
+
+/// A session that commits before the disk has it would lose a number that is on paper, and it would be given again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn postgres_commits_numbers_to_the_disk() {
+    let Some(bank) = OnPostgres::open().await else { return };
+    let registry = process(&bank, SERIES, &at(BEFORE_MIDNIGHT)).await;
+    let invoices = registry.series("invoices").unwrap();
+    let mut connection = bank.pool.acquire().await.unwrap();
+    let now = async |connection: &mut sqlx::PgConnection| -> String {
+        sqlx::query_scalar("SHOW synchronous_commit").fetch_one(connection).await.unwrap()
+    };
+    for (set, raised) in
+        [("off", "on"), ("local", "on"), ("remote_write", "on"), ("on", "on"), ("remote_apply", "remote_apply")]
+    {
+        sqlx::query("SELECT set_config('synchronous_commit', $1, false)")
+            .bind(set)
+            .execute(&mut *connection)
+            .await
+            .unwrap();
+        let mut tx = connection.begin().await.unwrap();
+        invoices.next_in(&mut tx).await.unwrap();
+        assert_eq!(now(&mut tx).await, raised, "{set}");
+        tx.commit().await.unwrap();
+        assert_eq!(now(&mut connection).await, set, "for the transaction alone");
+        // A number that is reserved is one on paper, too.
+        let mut tx = connection.begin().await.unwrap();
+        let mut inner = tx.begin().await.unwrap();
+        invoices.reserve_in(&mut inner, "order 7").await.unwrap();
+        inner.commit().await.unwrap();
+        assert_eq!(now(&mut tx).await, raised, "{set}, from a savepoint");
+        tx.commit().await.unwrap();
+    }
+    drop(connection);
+    registry.close().await.unwrap();
+}
+
+/// The same in SQLite, where nobody can change it inside a transaction.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sqlite_is_refused_where_a_power_loss_takes_commits_back() {
+    use sqlx::{ConnectOptions as _, sqlite::SqliteSynchronous as Synchronous};
+    let Some(bank) = OnSqlite::open().await else { return };
+    let registry = process(&bank, SERIES, &at(BEFORE_MIDNIGHT)).await;
+    let invoices = registry.series("invoices").unwrap();
+    for (synchronous, refused) in [
+        (Synchronous::Off, Some("synchronous = OFF")),
+        (Synchronous::Normal, Some("synchronous = NORMAL")),
+        (Synchronous::Full, None),
+        (Synchronous::Extra, None),
+    ] {
+        let options = bank.pool.connect_options().as_ref().clone().synchronous(synchronous);
+        let mut connection = options.connect().await.unwrap();
+        let mut tx = connection.begin().await.unwrap();
+        let taken = invoices.next_in(&mut tx).await;
+        let Some(refused) = refused else {
+            taken.unwrap();
+            tx.commit().await.unwrap();
+            continue;
+        };
+        let error = taken.unwrap_err();
+        assert_eq!(kind_of(&error), Some(StoreErrorKind::Refused), "{error:?}");
+        let told = std::error::Error::source(&error).unwrap().to_string();
+        assert!(told.contains(refused) && told.contains("synchronous = FULL"), "{told}");
+        tx.rollback().await.unwrap();
+        let mut tx = connection.begin().await.unwrap();
+        assert!(invoices.reserve_in(&mut tx, "order 7").await.is_err());
+    }
     registry.close().await.unwrap();
 }
 

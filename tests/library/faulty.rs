@@ -61,6 +61,7 @@ pub(crate) struct Faulty {
     askers: Option<ManualClock>,
     fault: Mutex<Fault>,
     calls: Mutex<Vec<Call>>,
+    refused: AtomicU32,
 }
 
 impl Faulty {
@@ -88,6 +89,7 @@ impl Faulty {
             askers,
             fault: Mutex::new(Fault::None),
             calls: Mutex::default(),
+            refused: AtomicU32::new(0),
         });
         stores().insert(store.name.clone(), Arc::clone(&store));
         store
@@ -131,6 +133,11 @@ impl Faulty {
         })
     }
 
+    /// How many calls were refused because the store is down.
+    pub(crate) fn refused(&self) -> u32 {
+        self.refused.load(Ordering::Relaxed)
+    }
+
     fn ask_at(&self, holder: &Holder) {
         if let Some(askers) = &self.askers {
             askers.step_to(holder.clock_ms);
@@ -151,7 +158,10 @@ impl Faulty {
     ) -> Result<T, StoreError> {
         let fault = *locked(&self.fault);
         match fault {
-            Fault::Down => return Err(down(name)),
+            Fault::Down => {
+                self.refused.fetch_add(1, Ordering::Relaxed);
+                return Err(down(name));
+            }
             Fault::DownFor(other) if other == name => return Err(down(name)),
             Fault::Hang => pending().await,
             Fault::Slow(ms) => tokio::time::sleep(Duration::from_millis(ms)).await,

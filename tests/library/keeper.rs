@@ -5,7 +5,8 @@ use std::{collections::HashSet, path::Path, sync::Arc, time::Duration};
 
 use mintage::{AnyMinter, BuildError, Registry};
 use mintage_core::{
-    AnyId, Holder, LeaseStore, LeaseTerms, ManualClock, MintError, PoolLimits, StoreErrorKind, WorkerChoice, WorkerPool,
+    AnyId, Clock as _, Holder, LeaseStore, LeaseTerms, ManualClock, MintError, PoolLimits, StoreErrorKind,
+    WorkerChoice, WorkerPool,
 };
 use tokio::time::Instant;
 
@@ -18,6 +19,10 @@ use crate::{
 /// The defaults of a lease, as the config has them.
 const WINDOW_MS: u64 = 60_000;
 const RENEW_MS: u64 = 3_000;
+/// A renewal comes up to a tenth early.
+const RENEW_MS_MIN: u64 = 2_700;
+/// After a failure the store is asked again within this time.
+const RETRY_MS_MAX: u64 = RENEW_MS;
 const TTL_MS: u64 = 10_000;
 const AHEAD_MS: u64 = 2_000;
 const GUARD_MS: u64 = 1_000;
@@ -56,10 +61,13 @@ impl Stage {
         pass(&self.clock, ms).await;
     }
 
+    fn since_start_ms(&self) -> u64 {
+        self.clock.unix_ms() - NOW_MS
+    }
+
     /// Lets time pass up to so many milliseconds after the start.
     async fn pass_until(&self, ms_after_start: u64) {
-        use mintage_core::Clock;
-        self.pass(NOW_MS + ms_after_start - self.clock.unix_ms()).await;
+        self.pass(ms_after_start - self.since_start_ms()).await;
     }
 
     fn worker(&self) -> u64 {
@@ -120,8 +128,11 @@ fn terms() -> LeaseTerms {
 async fn renewal_moves_the_window_on() {
     let stage = Stage::new().await;
     assert_eq!(stage.window_end_ms(), NOW_MS + WINDOW_MS);
-    stage.pass(RENEW_MS).await;
-    assert_eq!(stage.window_end_ms(), NOW_MS + RENEW_MS + WINDOW_MS);
+    stage.pass(RENEW_MS_MIN - 50).await;
+    assert_eq!(stage.window_end_ms(), NOW_MS + WINDOW_MS, "not yet");
+    stage.pass(RENEW_MS - RENEW_MS_MIN + 50).await;
+    let renewed = NOW_MS + RENEW_MS_MIN + WINDOW_MS..=NOW_MS + RENEW_MS + WINDOW_MS;
+    assert!(renewed.contains(&stage.window_end_ms()));
     let mut seen = HashSet::new();
     for _ in 0..200 {
         stage.pass(RENEW_MS).await;
@@ -139,7 +150,7 @@ async fn an_outage_stops_minting_at_the_end_of_the_window_and_not_before() {
     let stage = Stage::new().await;
     stage.pass(RENEW_MS + 500).await;
     stage.store.set(Fault::Down);
-    let end_ms = RENEW_MS + WINDOW_MS;
+    let end_ms = stage.window_end_ms() - NOW_MS;
     stage.pass_until(end_ms - 1).await;
     let last = stage.events.mint().unwrap();
     assert_eq!(ms_of(last) as u64, end_ms - 1);
@@ -160,11 +171,34 @@ async fn an_outage_stops_minting_at_the_end_of_the_window_and_not_before() {
 
     // Back: nobody took the worker id, so the same claim goes on.
     stage.store.set(Fault::None);
-    stage.pass(1_000).await;
+    stage.pass(RETRY_MS_MAX).await;
     let first = stage.events.mint().unwrap();
     assert!(first > last && worker_of(first) == 0, "{first:?} after {last:?}");
     assert!(stage.registry.leases()[0].trouble.is_none());
     assert_eq!(stage.store.claims(), 1);
+}
+
+/// A store that is down is asked less and less often, and still several times before minting stops.
+#[tokio::test(start_paused = true)]
+async fn tries_become_rarer_and_still_fit_before_the_stop() {
+    let stage = Stage::with(STRICT).await;
+    stage.pass(RENEW_MS).await;
+    stage.store.set(Fault::Down);
+    let sent_ms = stage.window_end_ms() - WINDOW_MS - NOW_MS;
+    stage.pass_until(sent_ms + STOP_MS - 1).await;
+    stage.events.mint().unwrap();
+    // Some fit however the waits fall, and these did not fall at their longest.
+    let in_time = stage.store.refused();
+    assert!((4..=30).contains(&in_time), "{in_time} in five seconds");
+    stage.pass(1).await;
+    assert_eq!(stage.events.mint(), Err(MintError::LeaseLapsed));
+    let before = stage.store.refused();
+    stage.pass(60_000).await;
+    let later = stage.store.refused() - before;
+    assert!((20..=200).contains(&later), "{later} in a minute");
+    stage.store.set(Fault::None);
+    stage.pass(RETRY_MS_MAX).await;
+    stage.events.mint().unwrap();
 }
 
 /// Whoever waits gets an id as soon as the store is back, without asking again.
@@ -180,7 +214,7 @@ async fn a_waiting_caller_is_woken_when_the_store_is_back() {
     stage.pass(3_000).await;
     assert!(!waiting.is_finished());
     stage.store.set(Fault::None);
-    stage.pass(1_500).await;
+    stage.pass(RETRY_MS_MAX).await;
     assert!(waiting.is_finished());
     waiting.await.unwrap().unwrap();
 }
@@ -198,7 +232,7 @@ async fn a_fenced_holder_claims_another_worker_id() {
     assert_eq!(worker_of(before), 0, "our window is not over");
 
     stage.store.set(Fault::None);
-    stage.pass(1_000).await;
+    stage.pass(RETRY_MS_MAX).await;
     let after = stage.events.mint().unwrap();
     assert_eq!(worker_of(after), 1, "another worker id");
     assert!(after > before);
@@ -220,7 +254,7 @@ async fn after_a_bump_the_new_window_begins_above_everything() {
     let stage = Stage::on(clock, store, "").await;
     lower.close().await.unwrap();
     stage.pass(RENEW_MS).await;
-    let granted_end_ms = RENEW_MS + WINDOW_MS;
+    let granted_end_ms = stage.window_end_ms() - NOW_MS;
     stage.store.healthy().bump(&pool()).await.unwrap();
     stage.pass(RENEW_MS).await;
     let health = &stage.registry.leases()[0];
@@ -264,14 +298,14 @@ async fn lost_answers_cost_a_worker_id_and_no_more() {
     stage.pass(WINDOW_MS + 2 * RENEW_MS).await;
     assert_eq!(stage.events.mint(), Err(MintError::LeaseLapsed), "renewals happened, and nobody knows");
     stage.store.set(Fault::None);
-    stage.pass(1_000).await;
+    stage.pass(RETRY_MS_MAX).await;
     assert_eq!(stage.worker(), 0, "the same claim: a renewal can be asked again");
 
     stage.store.healthy().revoke(&pool(), 0).await.unwrap();
     stage.store.set(Fault::AnswerLost);
     stage.pass(RENEW_MS + 2_500).await;
     stage.store.set(Fault::None);
-    stage.pass(1_000).await;
+    stage.pass(RETRY_MS_MAX).await;
     let claims = stage.store.claims();
     assert!(claims > 2, "some claims were lost: {claims}");
     assert_eq!(stage.worker(), claims as u64 - 1, "the first whose answer came");
@@ -285,15 +319,16 @@ async fn the_strict_rule_counts_from_before_sending() {
     let stage = Stage::with(STRICT).await;
     stage.store.set(Fault::Slow(2_000));
     stage.pass_until(RENEW_MS + 2_000).await;
-    assert_eq!(stage.window_end_ms(), NOW_MS + RENEW_MS + 2_000 + WINDOW_MS, "the renewal was answered at 5 s");
+    let sent_ms = stage.window_end_ms() - WINDOW_MS - 2_000 - NOW_MS;
+    assert!((RENEW_MS_MIN..=RENEW_MS).contains(&sent_ms), "the renewal was answered 2 s after it was sent: {sent_ms}");
     stage.store.set(Fault::Down);
-    stage.pass_until(RENEW_MS + STOP_MS - 1).await;
-    assert_eq!(ms_of(stage.events.mint().unwrap()) as u64, RENEW_MS + STOP_MS - 1);
+    stage.pass_until(sent_ms + STOP_MS - 1).await;
+    assert_eq!(ms_of(stage.events.mint().unwrap()) as u64, sent_ms + STOP_MS - 1);
     stage.pass(1).await;
     assert_eq!(stage.events.mint(), Err(MintError::LeaseLapsed), "although the window goes on for a minute");
     assert!(!stage.registry.leases()[0].live, "and the health says so");
     stage.store.set(Fault::None);
-    stage.pass(1_000).await;
+    stage.pass(RETRY_MS_MAX).await;
     stage.events.mint().unwrap();
 }
 
@@ -322,7 +357,7 @@ async fn a_sleep_that_the_wall_clock_hides_stops_at_the_next_attempt() {
     assert_eq!(stage.events.mint(), Err(MintError::LeaseLapsed));
     // And it is not for ever.
     stage.store.set(Fault::None);
-    stage.pass(1_000).await;
+    stage.pass(RETRY_MS_MAX).await;
     stage.events.mint().unwrap();
 }
 
@@ -453,7 +488,8 @@ fn without_the_renewing_task_mint_stops_at_the_bound() {
     });
     drop(keepers);
     paused().block_on(async {
-        stage.pass_until(RENEW_MS + WINDOW_MS - 1).await;
+        let end_ms = stage.window_end_ms() - NOW_MS;
+        stage.pass_until(end_ms - 1).await;
         stage.events.mint().unwrap();
         stage.pass(1).await;
         assert_eq!(stage.events.mint(), Err(MintError::LeaseLapsed));
@@ -462,7 +498,7 @@ fn without_the_renewing_task_mint_stops_at_the_bound() {
         assert_eq!(stage.store.claims(), 1);
         // Closing needs no task either.
         stage.registry.close().await.unwrap();
-        assert_eq!(stage.store.last_release(), Some((0, NOW_MS + RENEW_MS + WINDOW_MS)));
+        assert_eq!(stage.store.last_release(), Some((0, NOW_MS + end_ms)));
     });
 }
 

@@ -11,6 +11,7 @@
 //! | replicas, clocks, reserves, regions | `fleet.rs` |
 //! | a layout that follows another | `layouts.rs` |
 //! | metrics | `telemetry.rs` |
+//! | events | `events.rs` |
 //! | typed ids and serde | `ids.rs` |
 //! | public ids, their keys and what the store guards | `public.rs` |
 //! | forked children | `../fork.rs`, a program of its own |
@@ -22,6 +23,7 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 mod allocation;
+mod events;
 mod faulty;
 mod fleet;
 mod formats;

@@ -315,7 +315,10 @@ async fn a_strangers_scheme_is_driven_as_ours_are() {
     pass(&clock, 6_500).await;
     registry.close().await.unwrap();
     let told = diary.told.lock().unwrap().clone();
-    assert_eq!(told, ["grant 0 0..60000 true", "extend 63000", "extend 66000", "halt", "shut"]);
+    let ends = told.iter().filter_map(|told| told.strip_prefix("extend ")?.parse().ok()).collect::<Vec<u64>>();
+    // Up to a tenth early each time.
+    assert!((62_700..=63_000).contains(&ends[0]) && (65_400..=66_000).contains(&ends[1]), "{told:?}");
+    assert_eq!(told.join(" "), format!("grant 0 0..60000 true extend {} extend {} halt shut", ends[0], ends[1]));
 }
 
 #[tokio::test]

@@ -48,7 +48,7 @@ use world::World;
 const SEEDS: u64 = 200;
 
 /// Among how many seeds a wrong rule must show.
-const SEEDS_PER_MUTANT: u64 = 100;
+const SEEDS_PER_MUTANT: u64 = 200;
 
 /// How many of them must find it. One could be luck.
 const FOUND_MIN: usize = 3;

@@ -62,6 +62,8 @@ impl GaplessDatabase for sqlx::Postgres {
     ) -> Result<Taken, StoreError> {
         let mut guest = Guest { connection, tables };
         let taken = async {
+            // The caller's session may commit before the disk has it: then a crash gives a number again that is on paper.
+            postgres::run(guest.connection, postgres::DURABLE, &[]).await?;
             match take(&mut guest, counter).await? {
                 Taken::Missing => {
                     make(&mut guest, &counter).await?;

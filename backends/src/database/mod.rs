@@ -60,14 +60,12 @@ use self::{error::Fault, session::Session, target::Target};
 use crate::{
     rules::{refused, unavailable},
     seen::Seen,
+    tries::Tries,
     wait::Backoff,
 };
 
 /// Connections of one store. A process asks for a range or a renewal now and then; a server allows a hundred or so in all.
 const CONNECTIONS_MAX: usize = 4;
-
-/// How often a connection that was refused is tried: over two seconds or so, the time a server takes to start again.
-const CONNECT_TRIES_MAX: u32 = 12;
 
 /// How often a transaction is begun again that the server took back because of others.
 const CONFLICT_TRIES_MAX: u32 = 10;
@@ -266,18 +264,12 @@ impl DatabaseStore {
     }
 
     async fn connect(&self) -> Result<Session, StoreError> {
-        let mut backoff = Backoff::up_to(PAUSE_MS_MAX);
-        let mut tries = 0;
+        let mut tries = Tries::default();
         loop {
-            let fault = match Session::open(&self.target, &self.tables, self.wait_ms()).await {
-                Ok(session) => return Ok(session),
-                Err(fault) => fault,
-            };
-            tries += 1;
-            if !fault.may_pass() || tries >= CONNECT_TRIES_MAX {
-                return Err(fault.at(&self.target));
+            match Session::open(&self.target, &self.tables, self.wait_ms()).await {
+                Err(fault) if fault.may_pass() && tries.another().await => {}
+                other => return other.map_err(|fault| fault.at(&self.target)),
             }
-            backoff.pause().await;
         }
     }
 

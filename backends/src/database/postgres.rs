@@ -25,6 +25,12 @@ pub(super) const MOMENT: &str = "
                || CASE WHEN current_setting('fsync') = 'on' THEN ''
                        ELSE '/' || floor(extract(epoch FROM pg_postmaster_start_time()) * 1000)::text END AS incarnation";
 
+/// For the rest of the transaction: what the server, the database or the user has it at, a commit is on disk before it is believed.
+/// Stronger settings stay.
+pub(super) const DURABLE: &str = "
+    SELECT set_config('synchronous_commit', 'on', true)
+    WHERE current_setting('synchronous_commit') IN ('off', 'local', 'remote_write')";
+
 pub(super) struct PostgresSession {
     connection: PgConnection,
     wait_ms: u64,
@@ -42,7 +48,7 @@ impl PostgresSession {
 
     /// Settings last for the transaction only, so that they pass through a pooler.
     ///
-    /// * `synchronous_commit`: what the server, the database or the user has it at, a commit is on disk before it is believed.
+    /// * [`DURABLE`].
     /// * `statement_timeout` off: cutting a COMMIT that waits for a standby makes it a success that only this server knows of.
     /// * A client whose machine died inside a transaction holds its locks no longer than a call may take.
     pub(super) async fn begin(&mut self) -> Result<(), Fault> {
@@ -52,8 +58,7 @@ impl PostgresSession {
              SET LOCAL statement_timeout = 0;
              SET LOCAL lock_timeout = {wait_ms};
              SET LOCAL idle_in_transaction_session_timeout = {wait_ms};
-             SELECT set_config('synchronous_commit', 'on', true)
-             WHERE current_setting('synchronous_commit') IN ('off', 'local', 'remote_write')"
+             {DURABLE}"
         );
         sqlx::raw_sql(AssertSqlSafe(sql)).execute(&mut self.connection).await?;
         Ok(())

@@ -81,6 +81,10 @@ impl GaplessDatabase for Sqlite {
     }
 }
 
+/// The least `PRAGMA synchronous` that keeps what was committed: `FULL`. Under `NORMAL` a power loss takes the last commits of a WAL
+/// database, and a number would be given again that is on paper.
+const SYNCHRONOUS_MIN: i64 = 2;
+
 async fn take(conn: &mut Conn<'_>, counter: Counter<'_>) -> Result<Taken, Fault> {
     let name = &counter.sequence.name;
     let locked =
@@ -88,6 +92,7 @@ async fn take(conn: &mut Conn<'_>, counter: Counter<'_>) -> Result<Taken, Fault>
     if locked.await?.rows_affected() == 0 {
         make(conn, &counter).await?;
     }
+    keeps_its_commits(conn).await?;
     let Some(before) = range::sequence_row(conn, name).await? else { return Ok(Taken::Missing) };
     range::not_stopped(conn, &before).await?;
     if before.next > counter.number_max {
@@ -97,6 +102,22 @@ async fn take(conn: &mut Conn<'_>, counter: Counter<'_>) -> Result<Taken, Fault>
     let one = protocol::allocate(&mut after, counter.sequence, 1)?;
     range::replace(conn, &before, &after).await?;
     Ok(Taken::Number(one.start))
+}
+
+/// Refuses a connection of the caller's that may lose what it commits. It cannot be raised from here: SQLite does that only outside of
+/// transactions.
+async fn keeps_its_commits(conn: &mut Conn<'_>) -> Result<(), Fault> {
+    let synchronous: i64 = conn.scalar("PRAGMA synchronous").fetch_one(&mut *conn.link).await?;
+    if synchronous >= SYNCHRONOUS_MIN {
+        return Ok(());
+    }
+    let name = if synchronous == 0 { "OFF" } else { "NORMAL" };
+    Err(rules::refused(format!(
+        "the connection of this transaction has synchronous = {name}, so a power loss can take back what it has committed, and this \
+         number would be given again: open your connections with synchronous = FULL \
+         (SqliteConnectOptions::synchronous(SqliteSynchronous::Full))"
+    ))
+    .into())
 }
 
 /// Makes a sequence that was never there. One that was recorded and is gone stays gone: its numbers would repeat.

@@ -20,6 +20,7 @@ use mintage_core::{
     testkit::store::{Trial, formats, leases, ranges},
 };
 use mintage_servers_for_tests::{Fault, Proxy, Server};
+use tokio::net::{TcpListener, TcpStream};
 
 const TIMEOUT_MS: u64 = 20_000;
 const WINDOW_MS: u64 = 1_000;
@@ -280,6 +281,41 @@ async fn a_stopped_server_is_cut_off(server: &Server, url: &str) {
         next = allocate(&store, &orders, 10).await;
     }
     assert_disjoint(vec![first, next.unwrap()]);
+}
+
+/// A server that starts again refuses for a moment. Nobody has to notice; and whoever names one that is gone for good is told soon,
+/// and never later than the timeout.
+async fn a_server_that_refuses_is_tried_again(url: &str, port: u16) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let here = listener.local_addr().unwrap().port();
+    let url = url.replace(&format!("127.0.0.1:{port}"), &format!("127.0.0.1:{here}"));
+    let opening = tokio::spawn({
+        let url = url.clone();
+        async move { open(&url).await }
+    });
+    for _ in 0..3 {
+        drop(listener.accept().await.unwrap());
+    }
+    let serving = tokio::spawn(async move {
+        loop {
+            let (mut client, _) = listener.accept().await.unwrap();
+            tokio::spawn(async move {
+                let mut server = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
+                // An end on either side ends both.
+                let _ = tokio::io::copy_bidirectional(&mut client, &mut server).await;
+            });
+        }
+    });
+    opening.await.unwrap().unwrap();
+    serving.abort();
+    let _ = serving.await;
+    for (timeout_ms, most_ms) in [(TIMEOUT_MS, 3_000), (100, 900)] {
+        #[expect(clippy::disallowed_methods, reason = "measures how long a real call takes")]
+        let begun = Instant::now();
+        let told = open_within(&url, Arc::new(SystemClock), timeout_ms).await.unwrap_err();
+        assert_eq!(told.kind(), StoreErrorKind::Unavailable, "{told}");
+        assert!(begun.elapsed() < Duration::from_millis(most_ms), "told after {:?}", begun.elapsed());
+    }
 }
 
 /// The server did it, and nobody heard of it: asking again never repeats anything.
