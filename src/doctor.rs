@@ -8,10 +8,12 @@
 //! | worker ids, and clocks compared | `doctor/workers.rs` |
 //! | formats, keys and regions against what is on record | `doctor/records.rs` |
 //! | counters | `doctor/ranges.rs` |
+//! | what this machine was given before | `doctor/memory.rs` |
 //! | columns of the data's own tables | `doctor/columns.rs` |
 
 #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
 mod columns;
+mod memory;
 mod ranges;
 mod records;
 mod stores;
@@ -99,6 +101,7 @@ impl RegistryBuilder {
         doctor.look_at_workers().await;
         doctor.look_at_records().await;
         doctor.look_at_keys().await;
+        doctor.look_at_memories().await;
         doctor.look_at_ranges().await;
         #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
         for column in &columns {

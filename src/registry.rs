@@ -30,6 +30,7 @@ use crate::{
 };
 
 mod assembly;
+pub(crate) mod identity;
 mod later;
 mod leasing;
 pub(crate) mod seen;
@@ -656,8 +657,11 @@ impl RegistryBuilder {
         let password = store.password.as_ref().map(|place| password::read(place, &self.environment)).transpose();
         address.password = password.map_err(|source| store_error(name, source))?;
         let factory = match &store.state_dir {
-            Some(folder) => Arc::new(seen::Remembering::new(Arc::clone(factory), folder, name)),
-            None => Arc::clone(factory),
+            // One that begins empty each time has nothing to be reminded of.
+            Some(folder) if !self.always_begins_empty(checked, name) => {
+                Arc::new(seen::Remembering::new(Arc::clone(factory), folder, name))
+            }
+            _ => Arc::clone(factory),
         };
         Ok((factory, address))
     }

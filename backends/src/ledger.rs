@@ -382,7 +382,11 @@ impl Ledger {
 
     pub(crate) fn leases(&self, pool: &WorkerPool) -> Vec<LeaseRow> {
         let kept = self.pools.get(&pool.name).and_then(|regions| regions.get(&pool.region));
-        kept.into_iter().flat_map(|kept| kept.workers.values()).map(WorkerRow::describe).collect()
+        let described = |kept: &Pool| {
+            let floor_min_ms = kept.row.floor_min_ms;
+            kept.workers.values().map(|row| row.describe().not_before(floor_min_ms)).collect()
+        };
+        kept.map(described).unwrap_or_default()
     }
 
     pub(crate) fn history(&self, pool: &WorkerPool, at_ms: u64) -> Vec<Grant> {

@@ -276,7 +276,7 @@ pub struct LeaseRow {
     pub held: bool,
     /// When others may claim it, Unix ms.
     pub expires_ms: u64,
-    /// End of everything granted so far, Unix ms.
+    /// End of everything that can have been granted so far, Unix ms.
     pub floor_ms: u64,
     /// Counts its claims.
     pub epoch: u64,
@@ -284,6 +284,15 @@ pub struct LeaseRow {
     pub revoked: bool,
     /// The holder's clock less the store's at the last renewal, in milliseconds.
     pub clock_offset_ms: i64,
+}
+
+impl LeaseRow {
+    /// In a pool whose windows begin at `floor_min_ms`, Unix ms, at the earliest: no worker id is free before.
+    #[must_use]
+    pub fn not_before(mut self, floor_min_ms: u64) -> Self {
+        self.floor_ms = self.floor_ms.max(floor_min_ms);
+        self
+    }
 }
 
 /// One line of the lease history: who could stamp which milliseconds.

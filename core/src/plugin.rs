@@ -265,6 +265,13 @@ pub trait BackendFactory: fmt::Debug + Send + Sync + 'static {
         true
     }
 
+    /// Whether [`open`](Self::open) makes what the store at `url` needs where there is nothing. Else somebody runs
+    /// [`init`](Self::init) once, and a store without records is taken for one that lost them.
+    fn makes_itself(&self, url: &str) -> bool {
+        let _ = url;
+        true
+    }
+
     /// Opens a store that is there already; `None` where there is none. Readers use this: it makes and upgrades nothing.
     ///
     /// # Errors

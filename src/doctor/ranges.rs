@@ -6,7 +6,6 @@ use super::{Doctor, Severity};
 use crate::{
     config::{EntityConfig, SeriesConfig},
     public::PublicForm,
-    registry::seen,
     sequences, series,
 };
 
@@ -18,7 +17,6 @@ impl Doctor<'_> {
         let stores: Vec<String> = self.places.keys().cloned().collect();
         for store in stores {
             self.look_at_waiting(&store).await;
-            self.look_at_memory(&store).await;
         }
         for entity in self.checked.entities.clone() {
             for store in entity.range_stores() {
@@ -60,47 +58,6 @@ impl Doctor<'_> {
                 )
             };
             self.wrong(path.clone(), told, remedy);
-        }
-    }
-
-    /// What this machine has written down that the store gave it.
-    async fn look_at_memory(&mut self, store: &str) {
-        let Some(folder) = self.checked.store(store).and_then(|store| store.state_dir.clone()) else { return };
-        let path = format!("stores.{store}");
-        let place = format!("state_dir {}", folder.display());
-        let ranges = self.backend(store).and_then(|backend| backend.ranges.clone());
-        let mut behind = Vec::new();
-        // Twice: a process may have given a range back between the two looks.
-        for _ in 0..2 {
-            let given = match seen::remembered(&folder, store) {
-                Err(error) => return self.failed(path, &error),
-                Ok(None) => {
-                    return self.ok(path, format!("{place}: nothing is written down yet; the first process makes it"));
-                }
-                Ok(Some(given)) => given,
-            };
-            let rows = match &ranges {
-                Some(ranges) => self.unanswered(&path, ranges.sequences().await),
-                None => Some(Vec::new()),
-            };
-            let Some(rows) = rows else { return };
-            let next = |name: &str| rows.iter().find(|row| row.name == name).map(|row| row.next);
-            behind = given.into_iter().map(|(name, end)| (next(&name), name, end)).collect();
-            behind.retain(|(next, _, end)| next.unwrap_or_default() < *end);
-            if behind.is_empty() {
-                return self.ok(path, format!("{place}: the store knows of all that this machine was given"));
-            }
-        }
-        for (next, name, end) in behind {
-            let stands = next.map_or("is gone".to_owned(), |next| format!("stands at {next}"));
-            self.wrong(
-                path.clone(),
-                format!("sequence {name} {stands}, and this machine was given numbers up to {}: the store went back in time", end - 1),
-                format!(
-                    "`mintage sequences raise {name} NUMBER --store {store}`, above every number in use or held by a running process, \
-                     {end} at least"
-                ),
-            );
         }
     }
 

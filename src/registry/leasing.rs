@@ -251,6 +251,32 @@ impl Assembly<'_> {
         self.pin(&pool.store, &mark_of(pool), &format).await
     }
 
+    /// Looks at the reserve of a pool that leases at home: what must agree is compared and recorded there now, because there is
+    /// nothing to compare with when home is away. A reserve that cannot be used is told, and no reason not to start; one with
+    /// another config on record is.
+    pub(super) async fn look_at_reserve(&mut self, pool: &PoolConfig) -> Result<(), BuildError> {
+        let claimed = self.claims.iter().find(|claimed| claimed.pool() == pool.name);
+        let Some(plan) = claimed.and_then(|claimed| claimed.posts.reserve.as_ref()) else { return Ok(()) };
+        // With a seed everything is in memory, whatever stores the config names.
+        if self.builder.seed.is_some() {
+            return Ok(());
+        }
+        let reserve = &plan.pool.name;
+        let store = self.checked.pool(reserve).map_or("", |reserve| reserve.store.as_str());
+        match plan.announce().await {
+            Ok(()) => {}
+            Err(source) if source.kind() == StoreErrorKind::FormatMismatch => return Err(store_error(store, source)),
+            Err(error) => {
+                let notice = format!(
+                    "pool {reserve}, the reserve of pool {}, could not be used now: store {store}: {error}",
+                    pool.name
+                );
+                self.notices.push(notice);
+            }
+        }
+        Ok(())
+    }
+
     /// Whether a pool that ids were minted from has the records of another region: then ours may be here for the first time.
     pub(super) async fn is_new_region(&mut self, pool: &PoolConfig) -> Result<bool, BuildError> {
         let checked = self.checked;

@@ -116,17 +116,159 @@ async fn a_restored_store_grants_no_window_twice() {
     clock.advance(100);
     let told = told(only("events", folder, REMEMBERED, &clock).await);
     // Whoever starts it again meets the same worker id, not one of which this machine knows nothing.
-    assert_eq!(self::told(only("events", folder, REMEMBERED, &clock).await), told);
+    assert!(self::told(only("events", folder, REMEMBERED, &clock).await).contains("worker id 0 of pool main"));
     // Without the file nobody would notice that the first holder may still mint.
     restore(folder, "backup.db");
     assert_eq!(only("events", folder, "", &clock).await.unwrap().leases()[0].worker, 0);
     restore(folder, "backup.db");
     assert!(told.contains("[RolledBack]") && told.contains("worker id 0") && told.contains("store bump"), "{told}");
-    // Windows are times, so it is over by itself.
+    // Windows are times, and what is known of the store is none: it went back, however long ago.
     clock.advance(61_000);
+    let told = self::told(only("events", folder, REMEMBERED, &clock).await);
+    assert!(told.contains("[RolledBack]"), "{told}");
+    bump(folder, &clock).await;
+    clock.advance(70_000);
     let registry = only("events", folder, REMEMBERED, &clock).await.unwrap();
     mint(&registry, "events", 10).await;
     registry.close().await.unwrap();
+}
+
+/// As the alarm says.
+async fn bump(folder: &Path, clock: &ManualClock) {
+    let config = config_in(folder, &format!("{CONFIG}{REMEMBERED}"));
+    let builder = Registry::builder().builtins().clock(clock.clone());
+    builder.operator(&config).unwrap().bump("main").await.unwrap();
+}
+
+/// No window overlaps, so only the count of claims tells. It must not come up to what is known by itself, one try after the other.
+#[tokio::test]
+async fn a_backup_older_than_a_window_is_noticed_until_the_store_is_bumped() {
+    let (folder, clock) = (tempfile::tempdir().unwrap(), ManualClock::at(NOW_MS));
+    let folder = folder.path();
+    let claim = async |times: usize| {
+        for _ in 0..times {
+            clock.advance(1_000);
+            let registry = only("events", folder, REMEMBERED, &clock).await.unwrap();
+            mint(&registry, "events", 1).await;
+            registry.close().await.unwrap();
+        }
+    };
+    claim(2).await;
+    fs::copy(folder.join("ids.db"), folder.join("backup.db")).unwrap();
+    claim(4).await;
+    let remembered = || fs::read_to_string(folder.join("state/main.seen")).unwrap();
+    let before = remembered();
+    assert!(before.contains("\"epoch\":6"), "{before}");
+    restore(folder, "backup.db");
+    clock.advance(3_600_000);
+    for _ in 0..8 {
+        let told = told(only("events", folder, REMEMBERED, &clock).await);
+        assert!(told.contains("[RolledBack]") && told.contains("worker id 0 of pool main"), "{told}");
+        assert!(told.contains("by claim 6 in life 1") && told.contains("`mintage store bump main`"), "{told}");
+        assert!(told.contains("main.seen"), "{told}");
+    }
+    assert!(remembered().contains("\"epoch\":6"), "the evidence is kept: {}", remembered());
+    bump(folder, &clock).await;
+    clock.advance(70_000);
+    claim(3).await;
+    // Once more, from before the bump: lives are counted as well.
+    restore(folder, "backup.db");
+    clock.advance(3_600_000);
+    for _ in 0..3 {
+        let told = told(only("events", folder, REMEMBERED, &clock).await);
+        assert!(told.contains("[RolledBack]"), "{told}");
+        bump(folder, &clock).await;
+        clock.advance(70_000);
+        if let Ok(registry) = only("events", folder, REMEMBERED, &clock).await {
+            return registry.close().await.unwrap();
+        }
+    }
+    unreachable!("bumps bring it above what is known");
+}
+
+/// A file of before, without lives and ids.
+#[tokio::test]
+async fn a_file_of_the_version_before_is_read() {
+    let (folder, clock) = (tempfile::tempdir().unwrap(), ManualClock::at(NOW_MS));
+    let folder = folder.path();
+    fs::create_dir(folder.join("state")).unwrap();
+    let old = format!(
+        "{{\"version\":1,\"sequences\":{{\"orders\":41}},\"workers\":{{\"main\":{{\"\":{{\"0\":\
+         {{\"inc\":3,\"epoch\":2,\"start_ms\":{},\"end_ms\":{}}}}}}}}}}}",
+        NOW_MS - 900_000,
+        NOW_MS - 800_000
+    );
+    fs::write(folder.join("state/main.seen"), old).unwrap();
+    let told = told(only("events", folder, REMEMBERED, &clock).await);
+    assert!(told.contains("by claim 2 in life 3") && told.contains("and again for as long as this is said"), "{told}");
+    assert!(self::told(only("orders", folder, REMEMBERED, &clock).await).contains("stands at 1"));
+    let kept = fs::read_to_string(folder.join("state/main.seen")).unwrap();
+    assert!(kept.starts_with("{\"version\":2,\"registry\":\"") && kept.contains("\"orders\":41"), "{kept}");
+}
+
+/// Two databases of one server, say, and a slip in the URL.
+#[tokio::test]
+async fn another_store_in_the_place_of_the_known_one_is_refused() {
+    for kind in ["sqlite:ids.db", "file:ids"] {
+        let (folder, clock) = (tempfile::tempdir().unwrap(), ManualClock::at(NOW_MS));
+        let folder = folder.path();
+        let at = |url: &str| config_in(folder, &format!("{CONFIG}{REMEMBERED}").replace("sqlite:ids.db", url));
+        let build = async |url: &str| Registry::builder().builtins().clock(clock.clone()).build(at(url)).await;
+        let registry = build(kind).await.unwrap();
+        mint(&registry, "events", 3).await;
+        registry.close().await.unwrap();
+        let id_of = |text: &str| text.split("\"registry\":\"").nth(1).unwrap()[..32].to_owned();
+        let id = id_of(&fs::read_to_string(folder.join("state/main.seen")).unwrap());
+
+        clock.advance(3_600_000);
+        let other = kind.replace("ids", "other");
+        for _ in 0..2 {
+            let told = told(build(&other).await);
+            assert!(
+                told.contains("[Refused]") && told.contains("main.seen") && told.contains("check its URL"),
+                "{told}"
+            );
+            assert!(told.contains(&id) && told.contains("mintage store bump main"), "{told}");
+        }
+        // It was neither given an id nor used.
+        let builder = Registry::builder().builtins().clock(clock.clone());
+        let config = at(&other);
+        assert!(builder.operator(&config).unwrap().workers("main").await.unwrap().is_empty());
+        // One that another machine uses has an id of its own.
+        fs::rename(folder.join("state"), folder.join("first")).unwrap();
+        build(&other).await.unwrap().close().await.unwrap();
+        let theirs = id_of(&fs::read_to_string(folder.join("state/main.seen")).unwrap());
+        assert_ne!(theirs, id);
+        fs::remove_dir_all(folder.join("state")).unwrap();
+        fs::rename(folder.join("first"), folder.join("state")).unwrap();
+        let told = told(build(&other).await);
+        assert!(told.contains("[Refused]") && told.contains(&theirs) && told.contains(&id), "{told}");
+        build(kind).await.unwrap().close().await.unwrap();
+        // Made anew, and meant: without the file the machine begins to remember anew.
+        fs::remove_file(folder.join("state/main.seen")).unwrap();
+        build(&other).await.unwrap().close().await.unwrap();
+    }
+}
+
+/// Whoever opens a new store first gives it its id, whatever others do at the same time.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_new_store_gets_one_id_from_many_machines() {
+    let (folder, clock) = (tempfile::tempdir().unwrap(), ManualClock::at(NOW_MS));
+    let path = folder.path().to_owned();
+    let machines = (0..6).map(|nth| {
+        let (path, clock) = (path.clone(), clock.clone());
+        tokio::spawn(async move {
+            build(&path, &format!("state_dir = \"machine-{nth}\"\n"), &clock).await.unwrap().close().await.unwrap();
+            let kept = fs::read_to_string(path.join(format!("machine-{nth}/main.seen"))).unwrap();
+            kept.split("\"registry\":\"").nth(1).unwrap()[..32].to_owned()
+        })
+    });
+    let mut ids = Vec::new();
+    for machine in machines.collect::<Vec<_>>() {
+        ids.push(machine.await.unwrap());
+    }
+    ids.dedup();
+    assert_eq!(ids.len(), 1, "{ids:?}");
 }
 
 /// Several processes, ranges that are given back, worker ids that change hands: no false alarm.
@@ -169,7 +311,7 @@ async fn a_file_that_cannot_be_used_is_told_before_anything_is_claimed() {
     for (text, kind, words) in [
         ("{", StoreErrorKind::Corrupt, "delete the file"),
         ("{\"version\":1,\"sequences\":{\"orders\":-1},\"workers\":{}}", StoreErrorKind::Corrupt, "delete the file"),
-        ("{\"version\":2,\"sequences\":{},\"workers\":{}}", StoreErrorKind::Refused, "another version"),
+        ("{\"version\":3,\"sequences\":{},\"what\":{}}", StoreErrorKind::Refused, "another version"),
     ] {
         fs::write(folder.join("state/main.seen"), text).unwrap();
         let told = told(build(folder, REMEMBERED, &clock).await);

@@ -127,7 +127,8 @@ impl<C: Cells> LeaseStore for CellStore<C> {
             let mut work = self.begin(&[pool_key(&pool.name)]).await?;
             let Some(region) = region_of(&work, &pool.name, &pool.region)? else { return Ok(Vec::new()) };
             let chunks = chunks(&mut work, &pool.name, &pool.region, &region).await?;
-            Ok(chunks.values().flat_map(|chunk| chunk.workers.values()).map(WorkerRow::describe).collect())
+            let rows = chunks.values().flat_map(|chunk| chunk.workers.values());
+            Ok(rows.map(|row| row.describe().not_before(region.row.floor_min_ms)).collect())
         })
         .await
     }

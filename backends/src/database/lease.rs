@@ -96,7 +96,12 @@ impl LeaseStore for DatabaseStore {
     async fn leases(&self, pool: &WorkerPool) -> Result<Vec<LeaseRow>, StoreError> {
         self.transaction(|mut work| async move {
             let rows = workers(&mut work, pool).await;
-            (work, rows.map(|rows| rows.iter().map(WorkerRow::describe).collect()))
+            let floor_min_ms = pool::floor_min_ms(&mut work, pool).await;
+            let described = rows.and_then(|rows| {
+                let floor_min_ms = floor_min_ms?;
+                Ok(rows.iter().map(|row| row.describe().not_before(floor_min_ms)).collect())
+            });
+            (work, described)
         })
         .await
     }

@@ -54,6 +54,13 @@ pub(super) async fn lock(work: &mut Work, which: Which<'_>) -> Result<Option<Loc
     }
 }
 
+/// Before when no window of a pool begins, for people: without a lock.
+pub(super) async fn floor_min_ms(work: &mut Work, pool: &WorkerPool) -> Result<u64, Fault> {
+    let select = "SELECT floor_min_ms FROM mintage_pool WHERE pool = ?1 AND region = ?2";
+    let rows = work.session.fetch(select, &[(&pool.name).into(), (&pool.region).into()]).await?;
+    rows.first().map_or(Ok(0), |row| read::number(row, "floor_min_ms"))
+}
+
 /// Locks the row, and makes it for a region that is seen for the first time.
 ///
 /// The schema's row is locked meanwhile: two regions that appear at once must not both find the block free.

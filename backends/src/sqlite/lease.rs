@@ -110,7 +110,12 @@ impl LeaseStore for SqliteStore {
         self.call(async {
             let mut work = self.begin(READ).await?;
             let rows = workers(&mut work.conn(), &pool.name, &pool.region).await;
-            work.end(rows.map(|rows| rows.iter().map(WorkerRow::describe).collect())).await
+            let row = pool_row(&mut work.conn(), &pool.name, &pool.region).await;
+            let described = rows.and_then(|rows| {
+                let floor_min_ms = row?.map_or(0, |row| row.floor_min_ms);
+                Ok(rows.iter().map(|row| row.describe().not_before(floor_min_ms)).collect())
+            });
+            work.end(described).await
         })
         .await
     }
