@@ -193,7 +193,43 @@ fn faults_of_the_environment_name_the_variable() {
         Config::shipped().unwrap().check(&catalog(), &environment, NOW_MS).unwrap_err().to_string()
     };
     insta::assert_snapshot!(told("MINTAGE_STORE", "postgres://user:hunter2@db/ids"), @"mintage.toml:45:9 stores.main.url: from the environment variable MINTAGE_STORE: postgres stores are not in this build (known: file, memory, sqlite): build it with the feature `postgres`");
+    assert!(!told("MINTAGE_STORE", "hunter2:word").contains("hunter2"));
     insta::assert_snapshot!(told("MINTAGE_INSTANCE", "a\tb"), @r#"mintage.toml:35:10 workers.main.instance: the environment variable MINTAGE_INSTANCE: "a\tb" is no instance name: write 1 to 128 characters on one line"#);
+}
+
+/// A URL with a password may lie in a file: what is there counts, and nobody is shown it.
+#[test]
+fn a_url_may_lie_in_a_file() {
+    let mut servers = catalog();
+    servers.backend(Desk);
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("mintage.toml");
+    let check = |more: &str, url: &[u8]| {
+        let store = format!("[stores.main]\nurl = {{ file = \"secret/url\" }}\n{more}\n");
+        std::fs::write(&path, format!("version = 1\n[entities.a]\nscheme = \"uuidv7\"\n{store}")).unwrap();
+        std::fs::create_dir_all(folder.path().join("secret")).unwrap();
+        std::fs::write(folder.path().join("secret/url"), url).unwrap();
+        Config::load(&path).unwrap().check(&servers, &Environment::default(), NOW_MS)
+    };
+    for url in ["desk://app:hunter2@db", "desk://app:hunter2@db\n", "desk://app:hunter2@db\r\n"] {
+        let checked = check("tls = true", url.as_bytes()).unwrap();
+        assert_eq!(checked.store("main").unwrap().url, "desk://app:hunter2@db");
+        assert!(!format!("{checked:?}").contains("hunter2"));
+    }
+    for (more, url, words) in [
+        ("", &b""[..], "holds no URL"),
+        ("", b"desk://app:hunter2@db\n\n", "holds no URL"),
+        ("", b"desk://app:hunter2@db\nhunter2", "holds no URL"),
+        ("", b"desk://\xffhunter2", "is no text"),
+        ("", b"hunter2", "a URL begins with"),
+        ("", b"hunter2:word", "begins with no kind of store (known: desk, file, memory, sqlite)"),
+        ("password = { file = \"p\" }", b"desk://app:hunter2@db", "keep one of the two"),
+        ("tls = true", b"memory:", "have no encrypted connections"),
+    ] {
+        let told = check(more, url).unwrap_err().to_string();
+        assert!(told.contains(words) && told.contains("stores.main.") && !told.contains("hunter2"), "{told}");
+        assert!(!more.is_empty() || told.contains("secret/url"), "{told}");
+    }
 }
 
 /// A store on a server, with a password beside its URL: where it is is known, and what it is stays out of sight.
@@ -353,7 +389,7 @@ fn everything_wrong_is_told_at_once_by_place() {
     mintage.toml:37:1 regions.us: 255..512 overlaps 0..256 of region eu: two regions would mint with one worker id
     mintage.toml:38:1 regions.ap: "512..512" is no block of worker ids: write the first and one past the last, such as "0..256"
     mintage.toml:41:9 stores.main.url.env: the environment variable MINTAGE_STORE is not set: set it, or write a URL to use without it: `default = "sqlite:mintage.db"`
-    mintage.toml:43:1 stores.other.url: a password must not stand in the config: put the URL into an environment variable and write `url = { env = "MINTAGE_STORE" }`
+    mintage.toml:43:1 stores.other.url: a password must not stand in the config: put the URL into a file or an environment variable, and write `url = { file = "…" }` or `url = { env = "…" }`
     mintage.toml:47:1 keys.main.secret: a secret must not stand in the config: put it into a file or an environment variable, and write `file = "…"` or `env = "…"`
     "#);
 }

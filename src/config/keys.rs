@@ -175,7 +175,7 @@ pub(super) const STORE: &[Key] = &[
     key(
         "url",
         KeyKind::OneOf(&[KeyKind::Text, KeyKind::Table(URL)]),
-        "Where the store is, such as sqlite:mintage.db; or the environment variable that says so.",
+        "Where the store is, such as sqlite:mintage.db; or the environment variable or the file that says so.",
     ),
     key("timeout", KeyKind::Duration, "How long one call may take. Default 10s."),
     key(
@@ -202,9 +202,10 @@ pub(super) const PASSWORD: &[Key] = &[
 pub(super) const TLS: &[Key] =
     &[key("ca", KeyKind::Text, "The certificates to trust, a file in PEM; by default those that the system trusts.")];
 
-/// `url = { … }` of a store.
+/// `url = { … }` of a store: a variable, which may have a default, or a file.
 pub(super) const URL: &[Key] = &[
     key("env", KeyKind::Text, "The environment variable that holds the URL."),
+    key("file", KeyKind::Text, "The file that holds the URL, and nothing else."),
     key("default", KeyKind::Text, "The URL where the variable is not set."),
 ];
 

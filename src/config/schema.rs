@@ -122,28 +122,29 @@ fn region() -> Value {
 fn store(catalog: &Catalog) -> Value {
     let kinds: Vec<String> = catalog.backends().iter().map(|factory| literal(factory.url_scheme())).collect();
     let url = json!({ "type": "string", "pattern": format!("^({}):", kinds.join("|")) });
-    let mut from_environment = table(URL);
-    from_environment["required"] = json!(["env"]);
-    from_environment["properties"]["default"]["pattern"] = url["pattern"].clone();
-    restrict(&mut from_environment["properties"]["env"], &VARIABLE);
+    let mut elsewhere = in_one_place(URL);
+    elsewhere["properties"]["default"]["pattern"] = url["pattern"].clone();
+    elsewhere["dependencies"] = json!({ "default": ["env"] });
     let mut store = table(STORE);
     store["required"] = json!(["url"]);
-    store["properties"]["url"]["anyOf"] = json!([url, from_environment]);
-    let mut password = table(PASSWORD);
-    restrict(&mut password["properties"]["env"], &VARIABLE);
-    password["properties"]["file"]["minLength"] = json!(1);
-    password["oneOf"] = json!([{ "required": ["env"] }, { "required": ["file"] }]);
+    store["properties"]["url"]["anyOf"] = json!([url, elsewhere]);
+    let mut password = in_one_place(PASSWORD);
     password["description"] = json!(about_of(STORE, "password"));
     store["properties"]["password"] = password;
     store
 }
 
 fn master() -> Value {
-    let mut master = table(MASTER);
-    restrict(&mut master["properties"]["env"], &VARIABLE);
-    master["properties"]["file"]["minLength"] = json!(1);
-    master["oneOf"] = json!([{ "required": ["file"] }, { "required": ["env"] }]);
-    master
+    in_one_place(MASTER)
+}
+
+/// What comes from a file or from a variable, not from both.
+fn in_one_place(keys: &[Key]) -> Value {
+    let mut place = table(keys);
+    restrict(&mut place["properties"]["env"], &VARIABLE);
+    place["properties"]["file"]["minLength"] = json!(1);
+    place["oneOf"] = json!([{ "required": ["file"] }, { "required": ["env"] }]);
+    place
 }
 
 fn table(keys: &[Key]) -> Value {

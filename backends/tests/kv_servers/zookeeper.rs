@@ -2,6 +2,7 @@
 
 use mintage_core::{ManualClock, plugin::Secret, plugin::Tls};
 use mintage_servers_for_tests::{Certificates, ZooKeeper};
+use zookeeper_client::Client;
 
 use super::*;
 
@@ -98,11 +99,73 @@ async fn reading_makes_nothing() {
     readers_make_nothing(&format!("{}/deep/below", server.url()), || nodes_in(&server) == before).await;
 }
 
+/// Everything is deleted under a process that uses it, the place of the records too.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn emptied() {
+    let Some(server) = ZooKeeper::start() else { return };
+    let store = open(server.url()).await.unwrap();
+    let orders = Sequence::new("orders", 1);
+    store.ranges.as_ref().unwrap().create(&orders).await.unwrap();
+    allocate(&store, &orders, 10).await.unwrap();
+    delete_all(&server).await;
+    assert_eq!(allocate(&store, &orders, 10).await.unwrap_err().kind(), StoreErrorKind::RolledBack);
+    open(server.url()).await.unwrap();
+    assert_eq!(allocate(&store, &orders, 10).await.unwrap_err().kind(), StoreErrorKind::RolledBack);
+    assert_eq!(claim(&store, &pool("main", 2), 1).await.unwrap_err().kind(), StoreErrorKind::RolledBack);
+}
+
+/// As `deleteall /mintage` of ZooKeeper's own client does.
+async fn delete_all(server: &ZooKeeper) {
+    let client = Client::connect(&format!("127.0.0.1:{}", server.port())).await.unwrap();
+    for name in client.list_children("/mintage").await.unwrap() {
+        client.delete(&format!("/mintage/{name}"), None).await.unwrap();
+    }
+    client.delete("/mintage", None).await.unwrap();
+}
+
+/// The leader of three dies, and the next one stands still: calls go on with the others, and repeat nothing.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn leader_moves() {
+    let Some(ensemble) = ZooKeeper::ensemble() else { return };
+    let store = open_within(ensemble.url(), Arc::new(SystemClock), 15_000).await.unwrap();
+    let (orders, pool) = (Sequence::new("orders", 1), pool("main", 16));
+    store.ranges.as_ref().unwrap().create(&orders).await.unwrap();
+    let (mut ranges, mut leases) = (Vec::new(), Vec::new());
+    for nth in 0..3 {
+        let leader = ensemble.leader().unwrap();
+        match nth {
+            0 => {}
+            1 => leader.kill9(),
+            _ => leader.stop(),
+        }
+        ranges.push(until_it_answers(async || allocate(&store, &orders, 10).await).await);
+        leases.push(until_it_answers(async || claim(&store, &pool, nth).await).await);
+        match nth {
+            0 => {}
+            1 => leader.restart(),
+            _ => leader.cont(),
+        }
+    }
+    assert_disjoint(ranges);
+    assert_windows_disjoint(&leases);
+}
+
+/// A session that breaks with its server cuts off the call that is on the way.
+async fn until_it_answers<T>(call: impl AsyncFn() -> Result<T, StoreError>) -> T {
+    for _ in 0..100 {
+        match call().await {
+            Err(error) if error.kind() == StoreErrorKind::Unavailable => sleep(100).await,
+            other => return other.unwrap(),
+        }
+    }
+    panic!("it does not come back");
+}
+
 /// Two servers have decided, and the third has not heard of it yet. Whoever asks that one learns it all the same: it was
 /// acknowledged before.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_lags_answers_nothing_old() {
-    let Some(ensemble) = ZooKeeper::ensemble() else { return };
+    let Some(ensemble) = ZooKeeper::ensemble_that_lags() else { return };
     let [late, one, other] = ensemble.members() else { panic!("three members") };
     let leads = |member: &ZooKeeper| member.four_letters("srvr").contains("Mode: leader");
     assert!(!leads(late) && (leads(one) || leads(other)), "the one that lags must follow");

@@ -49,6 +49,32 @@ fn a_variable_that_is_no_text_is_not_taken_for_absent() {
 }
 
 #[test]
+fn a_url_lies_in_a_file_beside_the_config() {
+    let folder = Folder::with(
+        "version = 1\n[entities.orders]\nscheme = \"segment\"\n[stores.main]\nurl = { file = \"secret/url\" }\n",
+    );
+    let missing =
+        folder.run(&["new", "orders"]).expect(2).says("stores.main.url.file").says("secret/url cannot be read");
+    assert!(missing.out.is_empty(), "{missing:?}");
+    folder.write("secret/url", "sqlite:kept.db\n");
+    assert_eq!(folder.run(&["new", "orders"]).expect(0).numbers(), [1]);
+    assert!(folder.path("kept.db").exists() && !folder.path("secret/kept.db").exists());
+    folder.run(&["check"]).expect(0);
+    folder.run(&["explain", "orders"]).expect(0);
+    // What is wrong with it is told without it.
+    folder.write("secret/url", "postgres://me:hunter2@127.0.0.1:1/ids?sslmode=odd");
+    for args in [&["new", "orders"][..], &["check"], &["explain", "orders"], &["doctor"], &["store", "init"]] {
+        let told = format!("{:?}", folder.run(args));
+        assert!(!told.contains("hunter"), "{told}");
+    }
+    folder.write("secret/url", "hunter2");
+    for args in [&["new", "orders"][..], &["check"], &["explain", "orders"]] {
+        let told = format!("{:?}", folder.run(args));
+        assert!(told.contains("stores.main.url") && !told.contains("hunter"), "{told}");
+    }
+}
+
+#[test]
 fn a_config_that_cannot_be_read_is_not_taken_for_absent() {
     let folder = Folder::empty();
     symlink("nowhere.toml", folder.path("mintage.toml")).unwrap();

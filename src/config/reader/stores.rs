@@ -1,6 +1,6 @@
 //! `[stores.X]` and `[keys.X]`: where the environment may have its say, and where secrets would be tempting.
 
-use std::path::PathBuf;
+use std::{borrow::Cow, error::Error as _, path::PathBuf};
 
 use mintage_core::{
     TablePrefix,
@@ -8,11 +8,14 @@ use mintage_core::{
 };
 
 use super::{Block, Reader};
-use crate::config::{
-    KeyConfig, KeyPlace, PasswordPlace, StoreConfig,
-    keys::{URL_SCHEMES_BY_FEATURE, VARIABLE},
-    tree::join,
-    words,
+use crate::{
+    config::{
+        KeyConfig, KeyPlace, PasswordPlace, StoreConfig,
+        keys::{URL_SCHEMES_BY_FEATURE, VARIABLE},
+        tree::join,
+        words,
+    },
+    password,
 };
 
 /// How long a call to a store may take where the config does not say.
@@ -20,11 +23,17 @@ const TIMEOUT_MS: u64 = 10_000;
 /// Longest timeout, in milliseconds: an hour; beyond that a dead store would look like a slow one for good.
 const TIMEOUT_MAX_MS: u64 = 3_600_000;
 
-/// A URL, and the environment variable it was read from.
+/// A URL, and where it was read from if not from the config: then it may be a secret.
 struct Url<'c> {
-    text: &'c str,
-    variable: Option<&'c str>,
+    text: Cow<'c, str>,
+    origin: Option<String>,
     at: Place,
+}
+
+/// Where something is that does not stand in the config.
+enum Elsewhere<'c> {
+    Variable(&'c str, Place),
+    File(PathBuf, Place),
 }
 
 impl<'c> Reader<'c> {
@@ -38,7 +47,7 @@ impl<'c> Reader<'c> {
         let state_dir = self.state_dir(block);
         Some(StoreConfig {
             name: block.name.to_owned(),
-            url: url.text.to_owned(),
+            url: url.text.into_owned(),
             password,
             tls,
             tables,
@@ -64,14 +73,14 @@ impl<'c> Reader<'c> {
             self.refuse(&path, Some(setting.at), message);
             return None;
         }
-        if holds_password(url.text) {
+        if holds_password(&url.text) {
             self.refuse(&path, Some(setting.at), "the URL has a password already: keep one of the two");
             return None;
         }
         let table = Block { name: "password", path, at: setting.at, table };
-        match (table.setting("env"), table.text("file")) {
-            (Some(_), None) if table.setting("file").is_none() => {
-                let (variable, at) = self.variable(&table)?;
+        match self.elsewhere(&table, "password")? {
+            Elsewhere::File(path, _) => Some(PasswordPlace::File(path)),
+            Elsewhere::Variable(variable, at) => {
                 let fault = match self.environment.value(variable) {
                     Ok(Some(_)) => None,
                     Ok(None) => Some(format!("the environment variable {variable} is not set: set it to the password")),
@@ -82,12 +91,23 @@ impl<'c> Reader<'c> {
                 }
                 Some(PasswordPlace::Variable(variable.to_owned()))
             }
-            (None, Some((file, at))) if !file.is_empty() => {
-                Some(PasswordPlace::File(self.beside_config(&join(&table.path, "file"), at, file)))
+        }
+    }
+
+    /// `file` or `env` of a table, one of the two.
+    fn elsewhere(&mut self, table: &Block<'c>, what: &str) -> Option<Elsewhere<'c>> {
+        match (table.setting("env"), table.text("file")) {
+            (Some(_), None) if table.setting("file").is_none() => {
+                self.variable(table).map(|(variable, at)| Elsewhere::Variable(variable, at))
             }
-            (None, None) if table.setting("file").is_some() => None,
+            (None, Some((file, at))) if !file.is_empty() => {
+                Some(Elsewhere::File(self.beside_config(&join(&table.path, "file"), at, file), at))
+            }
+            // Of another type, or missing because another key is wrong: told already.
+            (None, None) if table.table.iter().any(|(name, _)| name != "env" && name != "default") => None,
             _ => {
-                let message = "write the one place where the password is: `{ file = \"…\" }` or `{ env = \"…\" }`";
+                let message =
+                    format!("write the one place where the {what} is: `{{ file = \"…\" }}` or `{{ env = \"…\" }}`");
                 self.refuse(&table.path, Some(table.at), message);
                 None
             }
@@ -149,7 +169,7 @@ impl<'c> Reader<'c> {
     }
 
     fn factory(&self, url: &Url<'c>) -> Option<&'c dyn BackendFactory> {
-        self.catalog.backend_of(url.text).map(|factory| &**factory)
+        self.catalog.backend_of(&url.text).map(|factory| &**factory)
     }
 
     fn timeout_ms(&mut self, block: &Block<'c>) -> u64 {
@@ -172,9 +192,10 @@ impl<'c> Reader<'c> {
             Value::Text(url) => self.inline_url(&path, url, setting.at),
             Value::Table(table) => {
                 let table = Block { name: "url", path, at: setting.at, table };
-                let default = table.text("default");
-                let default = default.and_then(|(url, at)| self.inline_url(&join(&table.path, "default"), url, at));
-                self.url_from_environment(&table, default)
+                match self.elsewhere(&table, "URL")? {
+                    Elsewhere::Variable(variable, at) => self.url_from_environment(&table, variable, at),
+                    Elsewhere::File(file, at) => self.url_from_file(&table, file, at),
+                }
             }
             _ => None,
         }
@@ -183,22 +204,34 @@ impl<'c> Reader<'c> {
     /// A URL that stands in the file: it must not hold a secret.
     fn inline_url(&mut self, path: &str, url: &'c str, at: Place) -> Option<Url<'c>> {
         if holds_password(url) {
-            let message = "a password must not stand in the config: put the URL into an environment variable and write \
-                           `url = { env = \"MINTAGE_STORE\" }`";
+            let message = "a password must not stand in the config: put the URL into a file or an environment variable, and write \
+                           `url = { file = \"…\" }` or `url = { env = \"…\" }`";
             self.refuse(path, Some(at), message);
             return None;
         }
-        Some(Url { text: url, variable: None, at })
+        Some(Url { text: Cow::Borrowed(url), origin: None, at })
     }
 
-    fn url_from_environment(&mut self, table: &Block<'c>, default: Option<Url<'c>>) -> Option<Url<'c>> {
-        let Some((variable, at)) = self.variable(table) else {
-            if table.setting("env").is_none() {
-                let message = "missing: write `url = { env = \"MINTAGE_STORE\" }`, or the URL itself in quotes";
-                self.refuse(&join(&table.path, "env"), Some(table.at), message);
+    /// A URL in a file of its own. It is read here, as a variable is: which kind of store it names decides what else may be written.
+    fn url_from_file(&mut self, table: &Block<'c>, file: PathBuf, at: Place) -> Option<Url<'c>> {
+        if let Some(default) = table.setting("default") {
+            let message =
+                "goes with `env` only: a file that is missing is no reason to take another store; take it out";
+            self.refuse(&join(&table.path, "default"), Some(default.at), message);
+        }
+        match password::line_in(&file, "URL") {
+            Ok(text) => Some(Url { text: Cow::Owned(text), origin: Some(format!("the file {}", file.display())), at }),
+            Err(error) => {
+                let cause = error.source().map(|cause| format!(": {cause}")).unwrap_or_default();
+                self.refuse(&join(&table.path, "file"), Some(at), format!("{error}{cause}"));
+                None
             }
-            return None;
-        };
+        }
+    }
+
+    fn url_from_environment(&mut self, table: &Block<'c>, variable: &'c str, at: Place) -> Option<Url<'c>> {
+        let default = table.text("default");
+        let default = default.and_then(|(url, at)| self.inline_url(&join(&table.path, "default"), url, at));
         let environment = self.environment;
         let value = match environment.value(variable) {
             Ok(value) => value,
@@ -208,7 +241,9 @@ impl<'c> Reader<'c> {
             }
         };
         match value {
-            Some(url) => Some(Url { text: url, variable: Some(variable), at }),
+            Some(url) => {
+                Some(Url { text: Cow::Borrowed(url), origin: Some(format!("the environment variable {variable}")), at })
+            }
             None if table.setting("default").is_none() => {
                 let message = format!(
                     "the environment variable {variable} is not set: set it, or write a URL to use without it: `default = \
@@ -226,17 +261,17 @@ impl<'c> Reader<'c> {
         let catalog = self.catalog;
         let known: Vec<&str> = catalog.backends().iter().map(|factory| factory.url_scheme()).collect();
         let scheme = url.text.split_once(':').map(|(scheme, _)| scheme);
-        let checked = match catalog.backend_of(url.text) {
-            Some(factory) => factory.check(url.text).map(|()| {
+        let checked = match catalog.backend_of(&url.text) {
+            Some(factory) => factory.check(&url.text).map(|()| {
                 let file = url.text.split_once(':').map_or("", |(_, file)| file);
                 if factory.local() && !file.is_empty() {
                     self.beside_config(path, url.at, file);
                 }
             }),
-            None => Err(unknown_store(scheme, &known)),
+            None => Err(unknown_store(scheme, &known, url.origin.is_none())),
         };
         if let Err(fault) = checked {
-            let origin = url.variable.map(|name| format!("from the environment variable {name}: ")).unwrap_or_default();
+            let origin = url.origin.as_ref().map(|origin| format!("from {origin}: ")).unwrap_or_default();
             self.refuse(path, Some(url.at), format!("{origin}{fault}"));
         }
     }
@@ -288,7 +323,8 @@ impl<'c> Reader<'c> {
     }
 }
 
-fn unknown_store(scheme: Option<&str>, known: &[&str]) -> String {
+/// What does not stand in the config is not repeated: it may be a password in the wrong place.
+fn unknown_store(scheme: Option<&str>, known: &[&str], is_in_config: bool) -> String {
     let known_text = words::listed(known);
     match scheme {
         None => format!(
@@ -301,7 +337,8 @@ fn unknown_store(scheme: Option<&str>, known: &[&str]) -> String {
                     "{scheme} stores are not in this build (known: {known_text}): build it with the feature `{feature}`"
                 )
             }
-            None => words::unknown("kind of store", scheme, known),
+            None if is_in_config => words::unknown("kind of store", scheme, known),
+            None => format!("what stands there begins with no kind of store (known: {known_text})"),
         },
     }
 }

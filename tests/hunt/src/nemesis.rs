@@ -21,6 +21,8 @@ const RATE: u64 = 150_000;
 const PAUSE_MS: (u64, u64) = (50, 200);
 /// Between two events that befall the store.
 const STORE_EVERY_MS: u64 = 4_000;
+/// Longer than the others wait for their leader before they elect another: a second of etcd's, a second and a half of ZooKeeper's.
+const LEADER_STOP_MS: u64 = 2_500;
 /// How long the fleet is left in peace at first: pools, sequences and records are made.
 const CALM_MS: u64 = 1_500;
 /// How long it may take until everybody who can mints again, once all faults are over.
@@ -271,7 +273,7 @@ impl Nemesis<'_> {
             Kind::Sqlite | Kind::File => {}
             // The store is well, and still it happens.
             _ if self.mutant == Some(Mutant::LeaseOnly) => {}
-            Kind::EtcdThree => self.move_the_leader(),
+            Kind::EtcdThree | Kind::ZooKeeperThree => self.move_the_leader(),
             _ if self.mutant.is_some() => self.restore_a_backup(),
             Kind::PostgresPair | Kind::RedisPair => match self.roll(4) {
                 0 => self.crash_the_store(),
@@ -373,7 +375,7 @@ impl Nemesis<'_> {
             leader.restart();
         } else {
             leader.stop();
-            thread::sleep(Duration::from_millis(2_000));
+            thread::sleep(Duration::from_millis(LEADER_STOP_MS));
             leader.cont();
         }
         self.hunted.failovers += 1;

@@ -6,8 +6,8 @@ pub(crate) const USAGE: &str = "\
 usage: mintage-hunt --all | --short | --store NAME...
   --all          every store, every wrong rule, and the table in docs/evidence.md
   --short        three stores and one wrong rule for a few seconds each
-  --store NAME   sqlite, file, postgres, postgres2, mariadb, redis, redis2, etcd, etcd3 or zookeeper; as often as
-                 you like. 2 is one with a standby, 3 is three that vote
+  --store NAME   sqlite, file, postgres, postgres2, mariadb, redis, redis2, etcd, etcd3, zookeeper or zookeeper3; as often
+                 as you like. 2 is one with a standby, 3 is three that vote
   --mutants      the wrong rules too
   --write        the table in docs/evidence.md too
   --seconds N    hunt on each store for so long (60)

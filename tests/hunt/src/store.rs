@@ -16,7 +16,9 @@ use mintage_core::{
     plugin::{Address, Backend, Catalog, Plugin as _},
     protocol::UNLISTED,
 };
-use mintage_servers_for_tests::{Etcd, EtcdCluster, Fault, MariaDb, Postgres, Proxy, Redis, Server, Way, ZooKeeper};
+use mintage_servers_for_tests::{
+    Etcd, EtcdCluster, Fault, MariaDb, Postgres, Proxy, Redis, Server, Way, ZooKeeper, ZooKeeperEnsemble,
+};
 use tempfile::TempDir;
 
 use crate::mutant::Mutant;
@@ -75,10 +77,11 @@ pub(crate) enum Kind {
     Etcd,
     EtcdThree,
     ZooKeeper,
+    ZooKeeperThree,
 }
 
 impl Kind {
-    pub(crate) const ALL: [Self; 10] = [
+    pub(crate) const ALL: [Self; 11] = [
         Self::Sqlite,
         Self::File,
         Self::Postgres,
@@ -89,6 +92,7 @@ impl Kind {
         Self::Etcd,
         Self::EtcdThree,
         Self::ZooKeeper,
+        Self::ZooKeeperThree,
     ];
 
     pub(crate) fn name(self) -> &'static str {
@@ -103,12 +107,16 @@ impl Kind {
             Self::Etcd => "etcd",
             Self::EtcdThree => "etcd3",
             Self::ZooKeeper => "zookeeper",
+            Self::ZooKeeperThree => "zookeeper3",
         }
     }
 
     /// Whether a process's own clock is the store's. A store on a server has that server's, or looks at several.
     pub(crate) fn trusts_the_process(self) -> bool {
-        matches!(self, Self::Sqlite | Self::File | Self::Etcd | Self::EtcdThree | Self::ZooKeeper)
+        matches!(
+            self,
+            Self::Sqlite | Self::File | Self::Etcd | Self::EtcdThree | Self::ZooKeeper | Self::ZooKeeperThree
+        )
     }
 
     /// What runs, for the report.
@@ -122,7 +130,7 @@ impl Kind {
             Self::MariaDb => ("MariaDB", "mariadbd --version"),
             Self::Redis | Self::RedisPair => ("Redis", "redis-server --version"),
             Self::Etcd | Self::EtcdThree => ("etcd", "etcd --version"),
-            Self::ZooKeeper => {
+            Self::ZooKeeper | Self::ZooKeeperThree => {
                 ("ZooKeeper", "java -cp /usr/share/java/zookeeper.jar org.apache.zookeeper.version.VersionInfoMain")
             }
         };
@@ -150,6 +158,7 @@ enum Held {
     One(Box<dyn Deref<Target = Server>>),
     Pair(Box<Pair>),
     Cluster(EtcdCluster),
+    Ensemble(ZooKeeperEnsemble),
 }
 
 /// A server and another that takes over from it.
@@ -245,6 +254,10 @@ impl Store {
                 let server = ZooKeeper::start_with(&["maxClientCnxns=0"])?;
                 (server.url().to_owned(), Held::One(Box::new(server)))
             }
+            Kind::ZooKeeperThree => {
+                let ensemble = ZooKeeper::ensemble()?;
+                (ensemble.url().to_owned(), Held::Ensemble(ensemble))
+            }
             Kind::Etcd => {
                 let server = Etcd::start()?;
                 (server.url().to_owned(), Held::One(Box::new(server)))
@@ -269,6 +282,7 @@ impl Store {
             Held::One(server) => vec![server],
             Held::Pair(pair) => vec![&pair.primary],
             Held::Cluster(cluster) => cluster.members().iter().map(Deref::deref).collect(),
+            Held::Ensemble(ensemble) => ensemble.members().iter().map(Deref::deref).collect(),
         }
     }
 
@@ -276,6 +290,7 @@ impl Store {
     pub(crate) fn leader(&self) -> Option<&Server> {
         match &self.held {
             Held::Cluster(cluster) => cluster.leader().map(Deref::deref),
+            Held::Ensemble(ensemble) => ensemble.leader().map(Deref::deref),
             _ => None,
         }
     }

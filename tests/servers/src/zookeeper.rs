@@ -80,26 +80,39 @@ impl ZooKeeper {
         SHARED.get_or_init(Self::start).as_ref()
     }
 
-    /// Three of them, of which the first hears the others through proxies.
+    /// Three of them, that elect another leader when they have not heard theirs for a second and a half. `None` where ZooKeeper is
+    /// not installed, which is said on stderr.
+    #[track_caller]
+    pub fn ensemble() -> Option<ZooKeeperEnsemble> {
+        require(Program::ZooKeeper).then(|| Self::three(&["initLimit=10", "syncLimit=3"], false))
+    }
+
+    /// Three of them, of which the first hears the others through proxies. They keep their leader: one that is elected while
+    /// a proxy already takes connections for it is lost again.
+    #[track_caller]
+    pub fn ensemble_that_lags() -> Option<ZooKeeperEnsemble> {
+        require(Program::ZooKeeper).then(|| Self::three(&["initLimit=60", "syncLimit=60"], true))
+    }
+
     #[track_caller]
     #[expect(clippy::panic, reason = "the test cannot go on")]
-    pub fn ensemble() -> Option<ZooKeeperEnsemble> {
-        if !require(Program::ZooKeeper) {
-            return None;
-        }
+    fn three(settings: &[&str], behind_proxies: bool) -> ZooKeeperEnsemble {
         let ports: Vec<[Port; 2]> = (0..MEMBERS).map(|_| [Port::free(), Port::free()]).collect();
-        let links: Vec<Proxy> = ports.iter().map(|[quorum, _]| Proxy::start(quorum.number())).collect();
+        let links: Vec<Proxy> =
+            ports.iter().filter(|_| behind_proxies).map(|[quorum, _]| Proxy::start(quorum.number())).collect();
         let start = |nth: usize| {
             let folder = new_folder();
             let data = data_in(folder.path());
             fs::create_dir_all(&data)
                 .and_then(|()| fs::write(data.join("myid"), (nth + 1).to_string()))
                 .unwrap_or_else(|error| panic!("cannot write to {data:?}: {error}"));
-            let mut lines = vec!["initLimit=60".to_owned(), "syncLimit=60".to_owned(), "maxClientCnxns=0".to_owned()];
-            for (other, ([quorum, election], link)) in ports.iter().zip(&links).enumerate() {
-                let quorum = if nth == 0 && other != 0 { link.port() } else { quorum.number() };
+            let mut lines = vec!["maxClientCnxns=0".to_owned()];
+            for (other, [quorum, election]) in ports.iter().enumerate() {
+                let link = links.get(other).filter(|_| nth == 0 && other != 0);
+                let quorum = link.map_or(quorum.number(), Proxy::port);
                 lines.push(format!("server.{}=127.0.0.1:{quorum}:{}", other + 1, election.number()));
             }
+            lines.extend(settings.iter().map(|&setting| setting.to_owned()));
             let server = server(folder, Port::free(), lines.into_iter());
             server.spawn();
             Self { server, secure: None }
@@ -107,7 +120,9 @@ impl ZooKeeper {
         let members: Vec<Self> = (0..MEMBERS).map(start).collect();
         // Each waits for a majority: so all must be started before any is waited for.
         members.iter().for_each(|member| member.wait_until_it_answers());
-        Some(ZooKeeperEnsemble { members, links, _ports: ports })
+        let hosts: Vec<String> = members.iter().map(|member| format!("127.0.0.1:{}", member.port())).collect();
+        let url = format!("zookeeper://{}", hosts.join(","));
+        ZooKeeperEnsemble { members, url, links, _ports: ports }
     }
 
     /// Its answer to one of its four-letter words: `srvr`, `mntr`, `cons` or `dump`.
@@ -126,17 +141,31 @@ impl ZooKeeper {
 #[derive(Debug)]
 pub struct ZooKeeperEnsemble {
     members: Vec<ZooKeeper>,
+    url: String,
     links: Vec<Proxy>,
     _ports: Vec<[Port; 2]>,
 }
 
 impl ZooKeeperEnsemble {
+    /// All its servers' addresses, divided by commas.
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// The server that says of itself that it leads. `None` during an election. A stopped server costs five seconds.
+    pub fn leader(&self) -> Option<&ZooKeeper> {
+        self.members.iter().find(|member| {
+            wire::ask(member.port(), wire::ANSWER, b"srvr").is_ok_and(|answer| answer.contains("Mode: leader"))
+        })
+    }
+
     /// The servers. Each serves whoever asks it, from what it knows.
     pub fn members(&self) -> &[ZooKeeper] {
         &self.members
     }
 
-    /// From now on the first member learns this much later what the others have decided.
+    /// From now on the first member learns this much later what the others have decided: one of an
+    /// [`ensemble_that_lags`](ZooKeeper::ensemble_that_lags).
     pub fn first_lags(&self, ms: u64) {
         self.links.iter().for_each(|link| link.set(Fault::Delay { ms }));
     }

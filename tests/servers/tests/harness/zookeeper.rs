@@ -1,8 +1,11 @@
-use std::io::{Read, Write};
+use std::{
+    io::{Read, Write},
+    thread,
+};
 
 use mintage_servers_for_tests::ZooKeeper;
 
-use crate::{connect, expect_silence};
+use crate::{SILENCE, connect, expect_silence};
 
 #[test]
 fn serves_stops_and_comes_back() {
@@ -52,4 +55,27 @@ fn open_session(port: u16) {
     let mut answer = vec![0; u32::from_be_bytes(length) as usize];
     stream.read_exact(&mut answer).unwrap();
     assert_ne!(answer[8..16], [0; 8], "a session of its own");
+}
+
+#[test]
+fn an_ensemble_goes_on_without_its_leader_and_takes_it_back() {
+    let Some(ensemble) = ZooKeeper::ensemble() else { return };
+    assert_eq!(ensemble.members().len(), 3);
+    assert_eq!(ensemble.url().matches("127.0.0.1:").count(), 3);
+    let elected_without = |former: u16| {
+        (0..60).any(|_| {
+            thread::sleep(SILENCE);
+            ensemble.leader().is_some_and(|leader| leader.port() != former)
+        })
+    };
+    let first = ensemble.leader().unwrap();
+    first.kill9();
+    assert!(elected_without(first.port()), "two of three are a majority");
+    first.restart();
+    assert!(srvr(first.port()).contains("Mode: follower"));
+    // One that stands still is left as well.
+    let second = ensemble.leader().unwrap();
+    second.stop();
+    assert!(elected_without(second.port()), "nobody waits for the one that stands still");
+    second.cont();
 }
