@@ -123,6 +123,8 @@ struct State {
     next_home_boot_ms: u64,
     /// The wall clock was set back by too much: the worker id is given up as soon as the store can be told.
     giving_up: bool,
+    /// Home has refused the config: the reserve serves no more.
+    barred: bool,
     /// The keeper has ended: nothing is granted any more.
     ended: bool,
     /// What it ended with, until that is given back.
@@ -171,6 +173,7 @@ impl Keeper {
             seen: Sight::of(&*plan.clock),
             next_home_boot_ms: plan.clock.boot_ms().saturating_add(HOME_PAUSE_MS),
             giving_up: false,
+            barred: false,
             ended: false,
             spent: None,
         });
@@ -283,11 +286,11 @@ impl Shared {
             }
             // Only now: while the store says nothing there is no other worker id, and the window is as good as before.
             Ok(()) if giving_up => self.begin_anew().await,
-            Ok(()) if on_reserve && self.home_is_due() => {
+            Ok(()) if on_reserve && self.home_is_due() => match self.go_home().await {
+                Err(error) if self.posts.home.is_ruled_out_by(&error) => self.stop_on_reserve(error).await,
                 // Not yet: the reserve serves on.
-                let _ = self.go_home().await;
-                Ok(())
-            }
+                _ => Ok(()),
+            },
             other => other,
         }
     }
@@ -328,13 +331,15 @@ impl Shared {
             Err(error) if error.kind() == StoreErrorKind::Unavailable && !self.in_window() => {
                 self.claim_from_reserve(error).await
             }
+            Err(error) if self.state().on_reserve && home.is_ruled_out_by(&error) => self.stop_on_reserve(error).await,
             Err(error) => Err(error),
         }
     }
 
     /// The window is over and the store at home says nothing: `error`. That is the one to tell if there is no reserve either.
     async fn claim_from_reserve(&self, error: StoreError) -> Result<(), StoreError> {
-        let Some(reserve) = &self.posts.reserve else { return Err(error) };
+        let reserve = self.posts.reserve.as_ref().filter(|_| !self.state().barred);
+        let Some(reserve) = reserve else { return Err(error) };
         let claim = reserve.claim(None).await.map_err(|_| error)?;
         let comparison = reserve.compare(&claim).await;
         self.grant(claim, true);
@@ -342,6 +347,17 @@ impl Shared {
         state.comparison = comparison;
         state.next_home_boot_ms = reserve.clock.boot_ms().saturating_add(HOME_PAUSE_MS);
         Ok(())
+    }
+
+    /// The store at home knows another config than the one by which this process mints: nothing more is made by it, whatever the
+    /// reserve gives.
+    async fn stop_on_reserve(&self, error: StoreError) -> Result<(), StoreError> {
+        self.state().barred = true;
+        if let Some(spent) = self.halt() {
+            // If it cannot be told, the id rests until its window is over.
+            let _ = self.give_back(spent).await;
+        }
+        Err(error)
     }
 
     fn home_is_due(&self) -> bool {
@@ -437,6 +453,7 @@ impl Shared {
         state.granted = granted;
         state.giving_up = false;
         if !on_reserve {
+            state.barred = false;
             state.previous = Some(claim.lease.fence.token);
         }
         state.lease = Some(claim.lease);

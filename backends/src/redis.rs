@@ -117,6 +117,10 @@ impl BackendFactory for RedisFactory {
         if Settings::read(url).is_ok_and(|settings| settings.weak) { RangesKept::NotAtAll } else { RangesKept::ForGood }
     }
 
+    fn makes_itself(&self, url: &str) -> bool {
+        Settings::read(url).is_ok_and(|settings| settings.make)
+    }
+
     async fn open(&self, address: &Address) -> Result<Backend, StoreError> {
         let (settings, timeout) = Settings::at(address)?;
         let (weak, make) = (settings.weak, settings.make);

@@ -3,7 +3,11 @@
 use mintage_core::{Answer, StoreSetting};
 
 use super::{Doctor, Place, Severity};
-use crate::{BuildError, config::ClockLimits, keeper::clocks::Offset};
+use crate::{
+    BuildError,
+    config::{ClockLimits, PoolConfig},
+    keeper::clocks::Offset,
+};
 
 /// An answer that takes longer makes ranges and renewals slow, in milliseconds.
 const SLOW_MS: u64 = 250;
@@ -43,11 +47,20 @@ impl Doctor<'_> {
         told.extend(vitals.identity.as_ref().map(|identity| format!("registry {identity}")));
         match vitals.is_made {
             Some(true) => self.ok(path, if told.is_empty() { "it is there".to_owned() } else { told.join(", ") }),
-            Some(false) => {
+            Some(false) if self.makes_itself(store) => {
                 told.push(format!(
                     "nothing of Mintage is there yet: the first process makes it, or `mintage store init {store}`"
                 ));
                 self.ok(path, told.join(", "));
+            }
+            Some(false) => {
+                told.push(
+                    "nothing of Mintage is there, and no process makes it: one that needs it is refused".to_owned(),
+                );
+                let severity = if self.is_home(store) { Severity::Error } else { Severity::Warning };
+                let remedy =
+                    format!("if it is new, run `mintage store init {store}` once; if not, it was emptied: restore it");
+                self.found(severity, path, told.join(", "), Some(remedy));
             }
             None => {}
         }
@@ -95,6 +108,21 @@ impl Doctor<'_> {
     fn limits_at(&self, store: &str) -> ClockLimits {
         let pools = self.checked.pools.iter().filter(|pool| pool.store == store);
         pools.map(|pool| pool.clock).min_by_key(|limits| limits.alert_ms).unwrap_or_default()
+    }
+
+    fn makes_itself(&self, store: &str) -> bool {
+        let url = self.checked.store(store).map(|store| store.url.as_str()).unwrap_or_default();
+        self.builder.catalog().backend_of(url).is_none_or(|factory| factory.makes_itself(url))
+    }
+
+    /// Whether something begins here, and not only where another store is away.
+    fn is_home(&self, store: &str) -> bool {
+        let checked = &self.checked;
+        let is_reserve = |pool: &PoolConfig| checked.pools.iter().any(|of| of.fallback.as_ref() == Some(&pool.name));
+        checked.pools.iter().any(|pool| pool.store == store && !is_reserve(pool))
+            || checked.entities.iter().any(|entity| entity.store == store || entity.range_stores().contains(&store))
+            || checked.series.iter().any(|series| series.store == store)
+            || checked.tokens.iter().any(|tokens| tokens.store == store)
     }
 
     pub(super) fn is_local(&self, store: &str) -> bool {

@@ -26,6 +26,9 @@ use super::{
 /// keeps no timeout must not hold the keeper for ever.
 const ANSWER_GRACE_MS: u64 = 500;
 
+/// Longest look at a reserve when a process starts, in milliseconds: nobody needs it yet, and everybody waits for the start.
+const RESERVE_LOOK_MS_MAX: u64 = 1_000;
+
 /// How much longer than a renewal is awaited before a holder counts as gone, in milliseconds: it may retry, and take its time.
 const RENEWAL_GRACE_MS: u64 = 1_000;
 
@@ -116,6 +119,17 @@ impl KeeperPlan {
             clocks.claimed(claim.lease.worker);
         }
         Ok(claim)
+    }
+
+    /// Whether a store that answers a claim with `error` has another config on record, or has lost what it had: ids that are made by
+    /// this one elsewhere may be made twice.
+    pub(crate) fn is_ruled_out_by(&self, error: &StoreError) -> bool {
+        match error.kind() {
+            StoreErrorKind::FormatMismatch | StoreErrorKind::RolledBack => true,
+            // Where all was compared before, it is about clocks or limits.
+            StoreErrorKind::Refused => !self.records.settled(),
+            _ => false,
+        }
     }
 
     /// A window that begins later than this is of no use: what `max_ahead` allows, what clocks may differ by, and the time that
@@ -261,16 +275,33 @@ impl Records {
     /// Compares everything with the store, before a claim is made there. Says whether the pool was used there before.
     async fn compare(&self, now_ms: u64) -> Result<bool, StoreError> {
         for record in self.entities.iter().chain(&self.others) {
-            if let Some(recorded) = record.formats.pinned(&record.name).await? {
-                record.format.agrees_with(&recorded, &record.name)?;
-                if let Some(from_ms) = recorded.unknown_revision_ms(&record.format) {
-                    comes_in_time(&record.name, from_ms, now_ms)?;
-                }
-            }
+            record.is_kept(now_ms).await?;
         }
         let Some(mark) = &self.mark else { return Ok(false) };
         regions::settle(&*mark.formats, &self.regions).await?;
         Ok(mark.formats.pinned(&mark.name).await?.is_some())
+    }
+
+    /// Compares everything at a reserve and records what is new, long before anything is claimed there: whoever starts while the other
+    /// store is away then finds whether it has the same config. The mark is left to the first claim, because it says that there was
+    /// one.
+    ///
+    /// # Errors
+    /// Those of the store; `FormatMismatch`; `Unavailable` where it takes too long.
+    pub(crate) async fn announce(&self, now_ms: u64) -> Result<(), StoreError> {
+        let announcing = async {
+            self.compare(now_ms).await?;
+            for record in self.entities.iter().chain(&self.others) {
+                if !record.is_kept(now_ms).await? {
+                    record.formats.pin(&record.name, &record.format).await?;
+                }
+            }
+            Ok(())
+        };
+        tokio::time::timeout(Duration::from_millis(RESERVE_LOOK_MS_MAX), announcing).await.unwrap_or_else(|_| {
+            let message = format!("no answer within {RESERVE_LOOK_MS_MAX} ms: see whether it is up");
+            Err(StoreError::new(StoreErrorKind::Unavailable, message))
+        })
     }
 
     /// Records everything, once there is a lease.
@@ -292,6 +323,18 @@ impl Records {
             earliest = [earliest, unknown].into_iter().flatten().min();
         }
         Ok(earliest)
+    }
+}
+
+impl Record {
+    /// Compares it with the one in the store, and says whether nothing is to be added to that.
+    async fn is_kept(&self, now_ms: u64) -> Result<bool, StoreError> {
+        let Some(recorded) = self.formats.pinned(&self.name).await? else { return Ok(false) };
+        self.format.agrees_with(&recorded, &self.name)?;
+        if let Some(from_ms) = recorded.unknown_revision_ms(&self.format) {
+            comes_in_time(&self.name, from_ms, now_ms)?;
+        }
+        Ok(!self.format.grows_beyond(&recorded))
     }
 }
 

@@ -73,13 +73,15 @@ fn use_all(folder: &Folder) -> Ran {
 
 /// What every store that is well and in use must show.
 fn is_well(folder: &Folder) -> Vec<Value> {
-    let fresh = findings(folder, 0);
-    assert_eq!(severity(&fresh, "stores.main", "nothing of Mintage is there yet"), "ok");
-    assert_eq!(
-        severity(&findings(folder, 0), "stores.main", "nothing of Mintage is there yet"),
-        "ok",
-        "looking made it"
-    );
+    for _ in 0..2 {
+        // Looking has not made it.
+        let fresh = findings(folder, 0);
+        assert_eq!(severity(&fresh, "stores.main", "nothing of Mintage is there yet"), "ok");
+    }
+    is_well_in_use(folder)
+}
+
+fn is_well_in_use(folder: &Folder) -> Vec<Value> {
     folder.run(&["store", "init"]).expect(0);
     use_all(folder);
     let told = findings(folder, 0);
@@ -93,6 +95,14 @@ fn is_well(folder: &Folder) -> Vec<Value> {
     one(&told, "regions", "as store main has them on record");
     one(&told, "keys.main", "as store main has it on record");
     told
+}
+
+/// A bump is shown where worker ids are: none can be claimed for a while.
+fn rests_once_bumped(folder: &Folder) {
+    folder.run(&["store", "bump", "--yes"]).expect(0);
+    let row = folder.run(&["workers", "-o", "json"]).expect(0).json()[0].clone();
+    assert_eq!(row["state"], "resting", "{row}");
+    one(&findings(folder, 1), "workers.main eu", "0 of 256 worker ids held, 1 resting");
 }
 
 #[test]
@@ -254,12 +264,35 @@ mod postgres {
         one(&told, "stores.main", "synchronous_commit");
         // The clock of one machine.
         one(&told, "stores.main", "this machine's clock");
+        rests_once_bumped(&folder);
 
         let Some(weak) = Postgres::start_with(&["fsync=off", "full_page_writes=off"]) else { return };
         let folder = at(&weak.database("ids"));
         let told = findings(&folder, 0);
         assert_eq!(severity(&told, "stores.main", "fsync off: a crash can lose"), "warning");
         assert_eq!(one(&told, "stores.main", "full_page_writes off")["remedy"], "set full_page_writes = on");
+    }
+
+    /// Two databases of one server, and one `state_dir`: whichever was there first is the one.
+    #[test]
+    fn the_database_beside_the_one_that_was_used() {
+        let Some(server) = Postgres::start() else { return };
+        let config = |url: &str| format!("{CONFIG}url = \"{url}\"\nstate_dir = \"state\"\n");
+        let urls = ["ids", "other"].map(|name| server.database(name));
+        let folder = Folder::with(&config(&urls[0]));
+        use_all(&folder);
+        let beside = Folder::with(&config(&urls[1]));
+        use_all(&beside);
+        folder.write("mintage.toml", config(&urls[1]));
+        let told = findings(&folder, 1);
+        assert_eq!(severity(&told, "stores.main", "leads to the store with the id"), "error");
+        for entity in ["events", "orders", "invoices"] {
+            folder.run(&["new", entity]).expect(2).says("check its URL");
+        }
+        let rows = folder.run(&["workers", "-o", "json"]).expect(0).json();
+        assert_eq!((rows.as_array().unwrap().len(), &rows[0]["epoch"]), (1, &1.into()), "nothing was claimed: {rows}");
+        folder.write("mintage.toml", config(&urls[0]));
+        use_all(&folder);
     }
 
     #[test]
@@ -385,6 +418,7 @@ fn mariadb() {
     assert!(look("ids.shop.id").expect(0).out.contains("shop.id is unique"));
     assert!(look("pair.id").expect(0).out.contains("add a unique index"));
     assert!(look("shop.name").expect(1).out.contains("there is no such column"));
+    rests_once_bumped(&folder);
     server.sql("SET GLOBAL innodb_flush_log_at_trx_commit = 2; SET GLOBAL read_only = 1");
     let told = findings(&folder, 1);
     assert_eq!(severity(&told, "stores.main", "innodb_flush_log_at_trx_commit 2: a crash can lose"), "warning");
@@ -399,19 +433,62 @@ fn redis() {
     use mintage_servers_for_tests::Redis;
 
     let Some(server) = Redis::start() else { return };
-    let folder = at(server.url());
-    let told = is_well(&folder);
+    let folder = Folder::with(&format!("{CONFIG}url = \"{}\"\nstate_dir = \"state\"\n", server.url()));
+    // No process makes it: each is refused.
+    let fresh = findings(&folder, 1);
+    let missing = one(&fresh, "stores.main", "nothing of Mintage is there, and no process makes it");
+    assert_eq!(missing["severity"], "error");
+    assert!(missing["remedy"].as_str().unwrap().contains("`mintage store init main`"), "{missing}");
+    folder.run(&["new", "events"]).expect(4).says("mintage store init");
+    let init = Folder::with(&format!("{CONFIG}url = \"{}?init=yes\"\n", server.url()));
+    assert_eq!(severity(&findings(&init, 0), "stores.main", "the first process makes it"), "ok");
+
+    let told = is_well_in_use(&folder);
     one(&told, "stores.main", "server Redis");
     one(&told, "stores.main", "this machine's clock");
+    one(&told, "stores.main", "knows of all that this machine was given");
     server.command(&["CONFIG", "SET", "appendfsync", "everysec"]);
     let weak = findings(&folder, 1);
     let fault = one(&weak, "stores.main", "appendfsync everysec");
     assert!(fault["severity"] == "error" && fault["remedy"].as_str().unwrap().contains("set appendfsync always"));
+    // A store that is not opened for its settings is no empty one.
+    assert_eq!(complaints(&weak).len(), 1, "{weak:#?}");
     server.restart();
     let told = findings(&folder, 1);
     one(&told, "stores.main", "sequence orders in store main stopped");
     server.kill9();
     assert_eq!(severity(&findings(&folder, 1), "stores.main", "cannot be reached"), "error");
+}
+
+/// A reserve that nobody has made yet is a warning, and told by the first process as well.
+#[cfg(feature = "full")]
+#[test]
+fn a_reserve_that_was_never_made() {
+    use mintage_servers_for_tests::Redis;
+
+    let Some(server) = Redis::start() else { return };
+    let config = CONFIG
+        .replace(
+            "worker = { pool = \"main\" }",
+            "worker = { pool = \"main\" }\nstore = \"main\"\nfallback = { pool = \"spare\" }",
+        )
+        .replace("[entities.orders]", "[entities.orders]\nstore = \"main\"")
+        .replace("[series.invoices]", "[series.invoices]\nstore = \"main\"")
+        .replace(
+            "[workers.main]",
+            "[workers.spare]\nstore = \"reserve\"\nregion = \"us\"\n[workers.main]\nstore = \"main\"",
+        );
+    let folder =
+        Folder::with(&format!("{config}url = \"sqlite:ids.db\"\n[stores.reserve]\nurl = \"{}\"\n", server.url()));
+    let told = findings(&folder, 0);
+    assert_eq!(severity(&told, "stores.reserve", "no process makes it"), "warning");
+    let first = folder.run(&["new", "events"]).expect(0);
+    assert!(first.err.contains("the reserve of pool main, could not be used now: store reserve"), "{first:?}");
+    folder.run(&["store", "init", "reserve"]).expect(0);
+    let second = folder.run(&["new", "events"]).expect(0);
+    assert!(!second.err.contains("reserve"), "{second:?}");
+    let told = findings(&folder, 0);
+    one(&told, "entities.events", "snowflake, as store reserve has it on record");
 }
 
 #[cfg(feature = "full")]
@@ -444,6 +521,7 @@ fn zookeeper() {
     let folder = at(server.url());
     let told = is_well(&folder);
     one(&told, "stores.main", "it has no clock of its own");
+    rests_once_bumped(&folder);
     server.kill9();
     let config = fs::read_to_string(folder.path("mintage.toml")).unwrap();
     folder.write("mintage.toml", format!("{config}timeout = \"3s\"\n"));
@@ -459,7 +537,8 @@ fn what_a_machine_remembers() {
     assert_eq!(severity(&told, "stores.main", "state: nothing is written down yet"), "ok");
     assert!(!folder.path("state").exists(), "looking makes nothing");
     use_all(&folder);
-    one(&findings(&folder, 0), "stores.main", "the store knows of all that this machine was given");
+    let well = findings(&folder, 0);
+    assert_eq!(one(&well, "stores.main", "knows of all that this machine was given")["severity"], "ok");
     // A run that has ended leaves nothing beside the database that would be read as part of another one.
     let aside = || ["ids.db-wal", "ids.db-shm"].map(|name| folder.path(name).exists());
     assert_eq!(aside(), [false; 2]);
@@ -479,4 +558,50 @@ fn what_a_machine_remembers() {
     fs::remove_dir_all(folder.path("state")).unwrap();
     fs::write(folder.path("state"), "a file in its place").unwrap();
     assert_eq!(severity(&findings(&folder, 1), "stores.main", "check state_dir"), "error");
+}
+
+/// Worker ids go back with the rest of the store: a bump ends that, and the alarm with it.
+#[test]
+fn leases_that_went_back_and_were_bumped() {
+    for (url, file) in [("sqlite:ids.db", "ids.db"), ("file:ids", "ids/state.json")] {
+        let folder = Folder::with(&format!("{CONFIG}url = \"{url}\"\nstate_dir = \"state\"\n"));
+        folder.run(&["new", "events"]).expect(0);
+        fs::copy(folder.path(file), folder.path("backup")).unwrap();
+        folder.run(&["new", "events"]).expect(0);
+        assert!(complaints(&findings(&folder, 0)).is_empty());
+        fs::copy(folder.path("backup"), folder.path(file)).unwrap();
+        let told = findings(&folder, 1);
+        let behind = one(&told, "stores.main", "worker id 0 of pool main eu stands at claim 1");
+        assert!(behind["message"].as_str().unwrap().contains("was given claim 2"), "{behind}");
+        assert!(behind["remedy"].as_str().unwrap().contains("mintage store bump main"), "{behind}");
+        folder.run(&["new", "events"]).expect(4).says("mintage store bump main");
+        rests_once_bumped(&folder);
+        let told = findings(&folder, 1);
+        // Counters wait, and nothing is said of leases.
+        assert!(
+            complaints(&told).iter().all(|one| !one["message"].as_str().unwrap().contains("worker id")),
+            "{told:#?}"
+        );
+        one(&told, "stores.main", "knows of all that this machine was given");
+        folder.run(&["new", "events"]).expect(4).says("the worker ids of the pool rest");
+    }
+}
+
+/// A slip in the URL: the other store counts as another, for the doctor as for whoever mints.
+#[test]
+fn another_store_than_the_one_that_was_used() {
+    let config = |url: &str| format!("{CONFIG}url = \"{url}\"\nstate_dir = \"state\"\n");
+    let folder = Folder::with(&config("sqlite:ids.db"));
+    use_all(&folder);
+    folder.write("mintage.toml", config("sqlite:other.db"));
+    let told = findings(&folder, 1);
+    let other =
+        one(&told, "stores.main", "leads to a store without an id, and this machine has used the one with the id");
+    assert!(other["remedy"].as_str().unwrap().contains("check its URL"), "{other}");
+    assert!(!folder.path("other.db").exists());
+    folder.run(&["new", "events"]).expect(2).says("check its URL");
+    folder.run(&["new", "orders"]).expect(2).says("the URL of stores.main leads to a store without an id");
+    folder.write("mintage.toml", config("sqlite:ids.db"));
+    folder.run(&["new", "events"]).expect(0);
+    assert!(complaints(&findings(&folder, 0)).is_empty());
 }
