@@ -121,19 +121,6 @@ impl KeeperPlan {
         Ok(claim)
     }
 
-    /// Compares and records what must agree, long before anything is claimed here: whoever starts while the other store is away then
-    /// finds whether it has the same config.
-    ///
-    /// # Errors
-    /// Those of the store; `FormatMismatch`; `Unavailable` where it takes too long.
-    pub(crate) async fn announce(&self) -> Result<(), StoreError> {
-        let announcing = self.records.announce(self.clock.unix_ms());
-        tokio::time::timeout(Duration::from_millis(RESERVE_LOOK_MS_MAX), announcing).await.unwrap_or_else(|_| {
-            let message = format!("no answer within {RESERVE_LOOK_MS_MAX} ms: see whether it is up");
-            Err(StoreError::new(StoreErrorKind::Unavailable, message))
-        })
-    }
-
     /// Whether a store that answers a claim with `error` has another config on record, or has lost what it had: ids that are made by
     /// this one elsewhere may be made twice.
     pub(crate) fn is_ruled_out_by(&self, error: &StoreError) -> bool {
@@ -295,16 +282,26 @@ impl Records {
         Ok(mark.formats.pinned(&mark.name).await?.is_some())
     }
 
-    /// Compares everything and records what is new, before there is a lease. The mark is left to the first claim: it says that there
-    /// was one.
-    async fn announce(&self, now_ms: u64) -> Result<(), StoreError> {
-        self.compare(now_ms).await?;
-        for record in self.entities.iter().chain(&self.others) {
-            if !record.is_kept(now_ms).await? {
-                record.formats.pin(&record.name, &record.format).await?;
+    /// Compares everything at a reserve and records what is new, long before anything is claimed there: whoever starts while the other
+    /// store is away then finds whether it has the same config. The mark is left to the first claim, because it says that there was
+    /// one.
+    ///
+    /// # Errors
+    /// Those of the store; `FormatMismatch`; `Unavailable` where it takes too long.
+    pub(crate) async fn announce(&self, now_ms: u64) -> Result<(), StoreError> {
+        let announcing = async {
+            self.compare(now_ms).await?;
+            for record in self.entities.iter().chain(&self.others) {
+                if !record.is_kept(now_ms).await? {
+                    record.formats.pin(&record.name, &record.format).await?;
+                }
             }
-        }
-        Ok(())
+            Ok(())
+        };
+        tokio::time::timeout(Duration::from_millis(RESERVE_LOOK_MS_MAX), announcing).await.unwrap_or_else(|_| {
+            let message = format!("no answer within {RESERVE_LOOK_MS_MAX} ms: see whether it is up");
+            Err(StoreError::new(StoreErrorKind::Unavailable, message))
+        })
     }
 
     /// Records everything, once there is a lease.

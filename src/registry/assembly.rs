@@ -121,7 +121,7 @@ impl Assembly<'_> {
             let known = minted && !self.is_new_region(pool).await?;
             self.claim(pool, known, &records).await?;
             self.mark_home(pool).await?;
-            self.look_at_reserve(pool).await?;
+            self.look_at_reserve(pool, &records).await?;
         }
         for (store, entity, format) in std::mem::take(&mut self.announced) {
             self.pin(&store, &entity, &format).await?;

@@ -5,7 +5,10 @@ use std::{
     sync::{Arc, atomic::AtomicBool},
 };
 
-use mintage_core::{Format, FormatStore, LeaseStore, LeaseTerms, StoreError, StoreErrorKind, WorkerChoice, WorkerPool};
+use mintage_core::{
+    Format, FormatStore, LeaseStore, LeaseTerms, StoreError, StoreErrorKind, WorkerChoice, WorkerPool,
+    plugin::Connected,
+};
 
 use super::{
     BuildError,
@@ -254,25 +257,31 @@ impl Assembly<'_> {
     /// Looks at the reserve of a pool that leases at home: what must agree is compared and recorded there now, because there is
     /// nothing to compare with when home is away. A reserve that cannot be used is told, and no reason not to start; one with
     /// another config on record is.
-    pub(super) async fn look_at_reserve(&mut self, pool: &PoolConfig) -> Result<(), BuildError> {
-        let claimed = self.claims.iter().find(|claimed| claimed.pool() == pool.name);
-        let Some(plan) = claimed.and_then(|claimed| claimed.posts.reserve.as_ref()) else { return Ok(()) };
+    pub(super) async fn look_at_reserve(
+        &mut self,
+        pool: &PoolConfig,
+        records: &[(String, String, Format)],
+    ) -> Result<(), BuildError> {
+        let reserve = pool.fallback.as_deref().and_then(|reserve| self.checked.pool(reserve));
         // With a seed everything is in memory, whatever stores the config names.
-        if self.builder.seed.is_some() {
-            return Ok(());
-        }
-        let reserve = &plan.pool.name;
-        let store = self.checked.pool(reserve).map_or("", |reserve| reserve.store.as_str());
-        match plan.announce().await {
-            Ok(()) => {}
-            Err(source) if source.kind() == StoreErrorKind::FormatMismatch => return Err(store_error(store, source)),
-            Err(error) => {
-                let notice = format!(
-                    "pool {reserve}, the reserve of pool {}, could not be used now: store {store}: {error}",
-                    pool.name
-                );
-                self.notices.push(notice);
+        let Some(reserve) = reserve.filter(|_| self.builder.seed.is_none()) else { return Ok(()) };
+        // Over a line of its own: one that was idle until the outage may be dead by then, and nobody would know.
+        let kept = std::mem::take(&mut self.later);
+        let records = self.records(reserve, pool, records).await;
+        let looked = std::mem::replace(&mut self.later, kept);
+        match records?.announce(self.builder.clock.unix_ms()).await {
+            Ok(()) => {
+                for store in looked.values() {
+                    store.disconnect().await;
+                }
             }
+            Err(source) if source.kind() == StoreErrorKind::FormatMismatch => {
+                return Err(store_error(&reserve.store, source));
+            }
+            Err(error) => self.notices.push(format!(
+                "pool {}, the reserve of pool {}, could not be used now: store {}: {error}",
+                reserve.name, pool.name, reserve.store
+            )),
         }
         Ok(())
     }
