@@ -250,7 +250,7 @@ async fn leader_stops() {
 }
 
 /// Base64 of a text, as the gateway wants keys and values.
-fn base64(text: &str) -> String {
+pub(super) fn base64(text: &str) -> String {
     const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let group = |bytes: &[u8]| {
         let bits = bytes.iter().fold(0_u32, |bits, byte| (bits << 8) | u32::from(*byte)) << (8 * (3 - bytes.len()));

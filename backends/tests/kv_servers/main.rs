@@ -2,7 +2,10 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 mod etcd;
+#[path = "../golden/mod.rs"]
+mod golden;
 mod redis;
+mod versions;
 mod zookeeper;
 
 use std::{

@@ -11,6 +11,7 @@ mod history;
 mod lives;
 mod planted;
 mod prefixes;
+mod versions;
 
 use std::{num::NonZeroU32, ops::Deref, sync::OnceLock, time::Duration};
 

@@ -5,12 +5,15 @@
 mod contract;
 mod disk;
 mod file;
+#[path = "../golden/mod.rs"]
+mod golden;
 mod history;
 mod lives;
 mod planted;
 mod processes;
 mod sqlite;
 mod urls;
+mod versions;
 
 use std::{num::NonZeroU32, path::Path, sync::Arc};
 
