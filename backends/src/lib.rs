@@ -55,7 +55,7 @@ mod seen;
 mod sound;
 #[cfg(feature = "sqlite")]
 mod sqlite;
-#[cfg(any(feature = "etcd", feature = "mysql", feature = "postgres", feature = "redis"))]
+#[cfg(any(feature = "cells", feature = "mysql", feature = "postgres"))]
 mod tries;
 #[cfg(any(feature = "etcd", feature = "redis", feature = "zookeeper"))]
 mod trusted;

@@ -2,7 +2,8 @@
 
 use crate::wait::Backoff;
 
-/// How often a server that refuses is tried: over a second or two, the time it takes to start again.
+/// How often a server that refuses is tried: over half a second, and a second at most. Most start again in that time, and whoever names
+/// one that is gone is told soon.
 const TRIES_MAX: u32 = 12;
 
 /// Longest pause between tries, in milliseconds.
@@ -30,5 +31,23 @@ impl Tries {
         }
         self.backoff.pause().await;
         true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::{Duration, Instant};
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn they_end_by_themselves_within_a_second() {
+        let (mut tries, began, mut count) = (Tries::default(), Instant::now(), 1);
+        while tries.another().await {
+            count += 1;
+        }
+        assert_eq!(count, TRIES_MAX);
+        let took = began.elapsed();
+        assert!((Duration::from_millis(50)..Duration::from_millis(1_100)).contains(&took), "{took:?}");
     }
 }

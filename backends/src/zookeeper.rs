@@ -16,11 +16,12 @@ use mintage_core::{
     plugin::{Address, Backend, BackendFactory},
 };
 use tokio::sync::Mutex;
-use zookeeper_client::{Acls, Client, CreateMode, CreateOptions, Error, Stat};
+use zookeeper_client::{Acls, Client, Connector, CreateMode, CreateOptions, Error, Stat};
 
 use crate::{
     cells::{Cell, CellStore, Cells, Change, Servers, Snapshot, To},
     rules::{corrupt, refused, unavailable},
+    tries::Tries,
     trusted::Trusted,
     wait::Backoff,
 };
@@ -127,23 +128,32 @@ impl ZooKeeperCells {
         self.connect_to(&self.servers.hosts.join(",")).await
     }
 
+    fn connector(&self) -> Connector {
+        let connector = Client::connector().with_session_timeout(self.timeout);
+        let Some((user, password)) = self.servers.login() else { return connector };
+        connector.with_auth("digest", format!("{user}:{password}").as_bytes())
+    }
+
     async fn connect_to(&self, hosts: &str) -> Result<Client, StoreError> {
-        let mut connector = Client::connector().with_session_timeout(self.timeout);
-        if let Some((user, password)) = self.servers.login() {
-            connector = connector.with_auth("digest", format!("{user}:{password}").as_bytes());
-        }
         // Without the feature nobody is trusted: the store was not opened.
         #[cfg(feature = "tls")]
         if let Some(trusted) = &self.trusted {
-            return self.connect_encrypted(connector, trusted, hosts).await;
+            return self.connect_encrypted(self.connector(), trusted, hosts).await;
         }
-        connector.connect(hosts).await.map_err(|error| self.fault(error))
+        // The client alone would try until the timeout, however dead the servers are.
+        let mut tries = Tries::default();
+        loop {
+            match self.connector().with_fail_eagerly().connect(hosts).await {
+                Err(Error::NoHosts | Error::ConnectionLoss) if tries.another().await => {}
+                other => return other.map_err(|error| self.fault(error)),
+            }
+        }
     }
 
     #[cfg(feature = "tls")]
     async fn connect_encrypted(
         &self,
-        connector: zookeeper_client::Connector,
+        connector: Connector,
         trusted: &Trusted,
         hosts: &str,
     ) -> Result<Client, StoreError> {

@@ -103,6 +103,9 @@ async fn leases_are_told_with_their_fields_and_no_secret() {
     const FAILED: [&str; 5] = ["error", "lane", "pool", "window_end_ms", "worker"];
     let listener = Listener::default();
     let _listening = tracing::subscriber::set_default(listener.clone());
+    // With one subscriber alone, `tracing` asks the thread that comes to an event first whether anybody wants it: here that may be
+    // another test's, where nobody listens.
+    let _second = tracing::Dispatch::new(Listener::default());
     let (clock, theirs) = (ManualClock::at(NOW_MS), ManualClock::at(NOW_MS));
     let store = Faulty::new(&clock);
     let config = CONFIG.replace("STORE", &store.url());

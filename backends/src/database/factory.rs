@@ -10,10 +10,10 @@ use mintage_core::{
 
 use super::{DatabaseStore, Dialect, target::Target};
 
-/// Ranges, leases, formats and tokens in PostgreSQL, for many machines; survives crashes with `fsync = on`, and loses nothing to a failover with quorum replication.
+/// Ranges, leases, formats and tokens in PostgreSQL, for many machines; survives crashes with `fsync = on` (`synchronous_commit` is raised to `on` for each of its transactions); loses nothing to a failover with quorum replication, and without it worker ids rest after one and sequences stop until raised.
 ///
-/// Without `synchronous_standby_names` a promoted standby may lack the last commits. That is noticed: leases go on above all that
-/// can have been granted, and each sequence stops until it was raised.
+/// Quorum replication is `synchronous_standby_names`. Without it a promoted standby may lack the last commits. That is noticed: leases
+/// go on above all that can have been granted, and each sequence stops until it was raised.
 #[cfg(feature = "postgres")]
 #[derive(Clone, Copy, Debug)]
 pub struct PostgresFactory {
@@ -28,7 +28,7 @@ impl PostgresFactory {
     }
 }
 
-/// Ranges, leases, formats and tokens in MySQL or MariaDB, for many machines; survives crashes with `innodb_flush_log_at_trx_commit = 1` and `sync_binlog = 1`.
+/// Ranges, leases, formats and tokens in MySQL or MariaDB, for many machines; survives crashes with `innodb_flush_log_at_trx_commit = 1` and `sync_binlog = 1`; loses nothing to a failover with semi-synchronous replication that never falls back, and without it worker ids rest after one and sequences stop until raised.
 ///
 /// A replica that takes over may lack the last commits. That is noticed: leases go on above all that can have been granted, and
 /// each sequence stops until it was raised.
@@ -54,7 +54,7 @@ impl BackendFactory for PostgresFactory {
     }
 
     fn promise(&self) -> &'static str {
-        "Ranges, leases, formats and tokens in PostgreSQL, for many machines; survives crashes with `fsync = on`, and loses nothing to a failover with quorum replication."
+        "Ranges, leases, formats and tokens in PostgreSQL, for many machines; survives crashes with `fsync = on` (`synchronous_commit` is raised to `on` for each of its transactions); loses nothing to a failover with quorum replication, and without it worker ids rest after one and sequences stop until raised."
     }
 
     fn check(&self, url: &str) -> Result<(), String> {
@@ -110,7 +110,7 @@ impl BackendFactory for MySqlFactory {
     }
 
     fn promise(&self) -> &'static str {
-        "Ranges, leases, formats and tokens in MySQL or MariaDB, for many machines; survives crashes with `innodb_flush_log_at_trx_commit = 1` and `sync_binlog = 1`."
+        "Ranges, leases, formats and tokens in MySQL or MariaDB, for many machines; survives crashes with `innodb_flush_log_at_trx_commit = 1` and `sync_binlog = 1`; loses nothing to a failover with semi-synchronous replication that never falls back, and without it worker ids rest after one and sequences stop until raised."
     }
 
     fn check(&self, url: &str) -> Result<(), String> {

@@ -79,9 +79,9 @@ const WAIT_MS_MAX: u64 = 3_600_000;
 /// Longest name of a sequence, pool, region or entity, in bytes: it is an index column in every database.
 const NAME_LEN_MAX: usize = 255;
 
-/// Ranges, leases, formats and bearer tokens in a database on a server: PostgreSQL, MySQL or MariaDB.
+/// Ranges, leases, formats and bearer tokens in PostgreSQL, MySQL or MariaDB, for many machines; survives crashes where the server syncs each commit; after a failover that lost commits worker ids rest and sequences stop until raised.
 ///
-/// What it survives is said by [`PostgresFactory`] and [`MySqlFactory`]. A process that forks uses a store that it opened after
+/// With which settings is said by [`PostgresFactory`] and [`MySqlFactory`]. A process that forks uses a store that it opened after
 /// the fork.
 pub struct DatabaseStore {
     target: Target,

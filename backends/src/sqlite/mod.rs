@@ -63,10 +63,10 @@ const WRITE: &str = "BEGIN IMMEDIATE";
 /// Opens a transaction that sees one state of the database.
 const READ: &str = "BEGIN";
 
-/// Ranges, leases, formats and tokens in one SQLite database; survives crashes and power loss; for the processes of one machine, on a local disk.
+/// Ranges, leases, formats and tokens in one SQLite database; survives crashes and power loss, by `synchronous = FULL` on each of its connections; for the processes of one machine, on a local disk.
 ///
 /// WAL mode needs shared memory between its users, so a network file system is refused or, worse, corrupts it. The disk must
-/// keep what it acknowledged (`synchronous` is FULL). A process that forks uses a store that it opened after the fork.
+/// keep what it acknowledged. A process that forks uses a store that it opened after the fork.
 pub struct SqliteStore {
     path: PathBuf,
     options: SqliteConnectOptions,
@@ -273,7 +273,7 @@ impl BackendFactory for SqliteFactory {
     }
 
     fn promise(&self) -> &'static str {
-        "Ranges, leases, formats and tokens in one SQLite database; survives crashes and power loss; for the processes of one machine, on a local disk."
+        "Ranges, leases, formats and tokens in one SQLite database; survives crashes and power loss, by `synchronous = FULL` on each of its connections; for the processes of one machine, on a local disk."
     }
 
     fn check(&self, url: &str) -> Result<(), String> {

@@ -30,6 +30,12 @@ async fn many_processes_at_once() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn refused() {
+    let Some(server) = ZooKeeper::start() else { return };
+    a_server_that_refuses_is_tried_again(server.url(), server.port()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn stopped() {
     let Some(server) = ZooKeeper::start() else { return };
     a_stopped_server_is_cut_off(&server, server.url()).await;

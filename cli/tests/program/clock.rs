@@ -214,3 +214,51 @@ fn the_end_of_a_time_field_is_foreseen_and_is_an_end() {
     turned.run("@2150-06-19 23:21:30", &["new", "uploads"]).expect(0);
     turned.run("@2150-06-19 23:21:36", &["new", "uploads"]).expect(4).says("no number left for good");
 }
+
+/// A machine whose clock since boot is another: of a virtual machine that was moved, or of a container in a time namespace. The strict
+/// rule reads it, and compares it with nobody else's.
+#[cfg(target_os = "linux")]
+#[test]
+fn another_clock_since_boot_stops_nobody_and_repeats_nothing() {
+    const TEST: &str = "another_clock_since_boot_stops_nobody_and_repeats_nothing";
+    const LATER_S: u64 = 40_000_000;
+    let config = two_workers_config().replace("window = \"3s\"", "window = \"3s\", stop = \"1500ms\"");
+    // Few ids in a millisecond: they last for some windows.
+    let folder = Folder::with(&config.replace("sequence = 12", "sequence = 2"));
+    let Some(elsewhere) = elsewhere(LATER_S) else {
+        return skip(TEST, "no time namespace can be made (`unshare --time`): Linux 5.6, and root or user namespaces");
+    };
+    let moved = |args: &[&str]| {
+        let mut command = Command::new("unshare");
+        command.args(&elsewhere).arg(env!("CARGO_BIN_EXE_mintage")).args(args).current_dir(folder.path(""));
+        command.env_clear().env("PATH", std::env::var_os("PATH").unwrap_or_default());
+        command
+    };
+    let mut events = Vec::new();
+    for _ in 0..3 {
+        events.extend(run(moved(&["new", "events", "-n", "2000"]), b"").expect(0).numbers());
+        events.extend(folder.run(&["new", "events", "-n", "2000"]).expect(0).numbers());
+    }
+    // Both at once, for some windows and many renewals.
+    let mut one = folder.start_command("moved", moved(&["new", "events", "-n", "30000"]));
+    let mut other = folder.start("here", &["new", "events", "-n", "30000"]);
+    one.wait_for_output();
+    other.wait_for_output();
+    events.extend(one.end().expect(0).numbers());
+    events.extend(other.end().expect(0).numbers());
+    assert_eq!(events.len(), 72_000);
+    assert_distinct(events);
+}
+
+/// What makes `unshare` run a program whose clock since boot is so many seconds later, where that is allowed.
+#[cfg(target_os = "linux")]
+fn elsewhere(later_s: u64) -> Option<Vec<String>> {
+    let later = later_s.to_string();
+    let ways = [vec![], vec!["--map-root-user"]];
+    ways.into_iter().find_map(|way| {
+        let args: Vec<&str> = way.into_iter().chain(["--time", "--boottime", &later, "--"]).collect();
+        let told = Command::new("unshare").args(&args).args(["cat", "/proc/uptime"]).output().ok()?;
+        let uptime_s: f64 = String::from_utf8(told.stdout).ok()?.split(' ').next()?.parse().ok()?;
+        (uptime_s > later_s as f64).then(|| args.into_iter().map(str::to_owned).collect())
+    })
+}

@@ -160,6 +160,18 @@ impl Running {
         });
     }
 
+    /// Waits until it has printed something more, or has ended. Says whether it goes on.
+    pub(crate) fn goes_on(&mut self) -> bool {
+        let len = || fs::metadata(&self.printed).unwrap().len();
+        let (before, child) = (len(), &mut self.child);
+        let mut ended = false;
+        until("the program prints more", || {
+            ended = child.try_wait().unwrap().is_some();
+            ended || len() > before
+        });
+        !ended
+    }
+
     /// Sends a signal by its name, such as `TERM`.
     pub(crate) fn signal(&self, name: &str) {
         signal(&self.child, name);

@@ -49,6 +49,80 @@ fn a_stopped_run_gives_its_numbers_back() {
     assert_eq!(next, expected, "no gap");
 }
 
+/// Few ids in a millisecond, two worker ids, and windows that are over soon.
+const SHORT_WINDOWS: &str = r#"
+version = 1
+[entities.events]
+scheme = "snowflake"
+epoch = "2026-01-01T00:00:00Z"
+layout = { time = 41, worker = 1, sequence = 2 }
+worker = { pool = "main" }
+[workers.main]
+lease = { renew = "100ms", ttl = "400ms", window = "600ms", max_ahead = "300ms", guard = "100ms", quarantine = "50ms" }
+[stores.main]
+url = "sqlite:mintage.db"
+timeout = "2s"
+"#;
+
+/// A process that gets half of the processor's time, in pieces, beside one that gets all of it: renewals are late, and windows end
+/// while it is stopped. In each round it is stopped for so long that somebody else has its worker id in between.
+#[test]
+fn a_process_with_half_of_the_time_repeats_nothing() {
+    const ROUNDS: usize = 3;
+    let folder = Folder::with(SHORT_WINDOWS);
+    let mut dice = Dice(17);
+    let mut lives = Vec::new();
+    let mut start = || {
+        let name = format!("life.{}", lives.len());
+        let mut running = folder.start(&name, &["new", "events", "-n", MANY]);
+        lives.push(name);
+        running.wait_for_output();
+        running
+    };
+    let (mut slow, mut beside, mut others) = (start(), start(), Vec::new());
+    for _ in 0..ROUNDS {
+        for _ in 0..12 {
+            slow.signal("STOP");
+            let half = Duration::from_millis(20 + dice.below(80));
+            thread::sleep(half);
+            slow.signal("CONT");
+            thread::sleep(half);
+        }
+        slow.signal("STOP");
+        until("another has the worker id", || {
+            let ran = folder.run(&["new", "events", "-n", "40"]);
+            others.push(ran.numbers());
+            if ran.code == 3 {
+                // It was stopped in the middle of a commit, so nobody gets to the store: once more.
+                slow.signal("CONT");
+                thread::sleep(Duration::from_millis(20));
+                slow.signal("STOP");
+            }
+            ran.code == 0
+        });
+        slow.signal("CONT");
+        // Where no worker id was free at that moment, or the store was out of reach for longer than a window, it has ended.
+        for running in [&mut slow, &mut beside] {
+            if !running.goes_on() {
+                let ended = std::mem::replace(running, start()).end();
+                assert!([3, 4].contains(&ended.code), "{ended:?}");
+            }
+        }
+    }
+    for running in [slow, beside] {
+        running.signal("TERM");
+        let ended = running.end();
+        assert!([3, 4].contains(&ended.code), "{ended:?}");
+    }
+    let runs: Vec<Vec<u64>> = lives.iter().map(|name| numbers_in(&folder.path(name))).chain(others).collect();
+    for run in &runs {
+        assert!(run.is_sorted_by(|one, next| one < next), "each process mints upwards");
+    }
+    let minted: usize = runs.iter().map(Vec::len).sum();
+    assert!(minted > 3_000, "{minted} ids are no hunt");
+    assert_distinct(runs.concat());
+}
+
 #[test]
 fn a_stopped_run_prints_good_json() {
     let folder = Folder::shipped();
