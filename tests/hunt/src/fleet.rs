@@ -193,9 +193,12 @@ impl Slot {
         }
     }
 
-    /// Leads it to the server that has taken over from the one there was.
+    /// Leads it to the server that has taken over from the one there was, which may go on: so its connections end.
     pub(crate) fn lead_to(&self, port: u16) {
-        self.proxies.iter().for_each(|proxy| proxy.lead_to(port));
+        self.proxies.iter().for_each(|proxy| {
+            proxy.lead_to(port);
+            proxy.cut();
+        });
     }
 }
 

@@ -10,7 +10,7 @@ use mintage_core::{
     protocol::TIME_MAX_MS,
 };
 
-use crate::store::open;
+use crate::store::{Kind, open};
 
 /// What is wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,18 +19,42 @@ pub(crate) enum Mutant {
     LeaseOnly,
     /// A restored backup is not bumped.
     NoBump,
+    /// A replica that took over, without what it had not been told, is not bumped.
+    NoBumpInFailover,
     /// Ranges go on from a restored backup, as if it were still the store that handed them out.
     RangesWithoutIncarnation,
 }
 
 impl Mutant {
-    pub(crate) const ALL: [Self; 3] = [Self::NoBump, Self::RangesWithoutIncarnation, Self::LeaseOnly];
+    pub(crate) const ALL: [Self; 4] =
+        [Self::NoBump, Self::NoBumpInFailover, Self::RangesWithoutIncarnation, Self::LeaseOnly];
 
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::LeaseOnly => "lease only, no windows",
             Self::NoBump => "a restored store is not bumped",
+            Self::NoBumpInFailover => "a failover is not bumped",
             Self::RangesWithoutIncarnation => "ranges go on in a restored store",
+        }
+    }
+
+    /// Where it can show.
+    pub(crate) fn store(self) -> Kind {
+        if self == Self::NoBumpInFailover { Kind::RedisPair } else { Kind::Postgres }
+    }
+
+    /// How long it may hide, in seconds; longer where windows are: a backup must be older than one of them.
+    pub(crate) fn seconds(self) -> u64 {
+        if self == Self::NoBump { 60 } else { 25 }
+    }
+
+    /// What befalls it, where that is not what befalls the right rules: the faults in which it shows.
+    pub(crate) fn faults(self) -> &'static str {
+        match self {
+            Self::LeaseOnly => "kills, clock steps of up to 2 s, a store that stays well",
+            Self::NoBump => "kills, backups put back, windows of 10 s",
+            Self::NoBumpInFailover => "kills, replicas that take over, from which only new processes claim at first",
+            Self::RangesWithoutIncarnation => "all, but of the store only backups put back",
         }
     }
 

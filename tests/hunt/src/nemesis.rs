@@ -116,7 +116,7 @@ impl Nemesis<'_> {
             if Instant::now() >= store_next {
                 self.befall_the_store();
                 // Each time the store forgets is a chance for the rule that leaves it unsaid.
-                let often = if self.mutant == Some(Mutant::NoBump) { 2 } else { 1 };
+                let often = if matches!(self.mutant, Some(Mutant::NoBump | Mutant::NoBumpInFailover)) { 2 } else { 1 };
                 store_next = Instant::now() + Duration::from_millis(STORE_EVERY_MS / often);
             }
             let ids = oracle::ids_so_far(folder);
@@ -187,7 +187,7 @@ impl Nemesis<'_> {
         }
         // Where a wrong rule shows: in changes of hands, and with wrong clocks.
         let sides = match self.mutant {
-            Some(Mutant::NoBump) => 20,
+            Some(Mutant::NoBump | Mutant::NoBumpInFailover) => 20,
             Some(Mutant::LeaseOnly) => 40,
             _ => 100,
         };
@@ -274,6 +274,7 @@ impl Nemesis<'_> {
             // The store is well, and still it happens.
             _ if self.mutant == Some(Mutant::LeaseOnly) => {}
             Kind::EtcdThree | Kind::ZooKeeperThree => self.move_the_leader(),
+            _ if self.mutant == Some(Mutant::NoBumpInFailover) => self.promote_unseen(),
             _ if self.mutant.is_some() => self.restore_a_backup(),
             Kind::PostgresPair | Kind::RedisPair => match self.roll(4) {
                 0 => self.crash_the_store(),
@@ -345,6 +346,40 @@ impl Nemesis<'_> {
         self.store.add_a_standby();
         let raised = next.and_then(|next| self.runtime.block_on(self.operator.raise_above(next)));
         self.note("raise after a failover", raised);
+        self.hunted.failovers += 1;
+    }
+
+    /// The same where nothing is bumped. A process that remembers more than the new primary knows has it bumped nevertheless: so those
+    /// who were there before are kept from it for the rest of their windows, and others come that remember nothing.
+    fn promote_unseen(&mut self) {
+        self.store.cut_off_the_standby();
+        let fresh: Vec<usize> = (0..self.fleet.slots.len()).filter(|which| which % 2 == 0).collect();
+        fresh.iter().for_each(|which| self.with(*which, |slot| slot.kill9()));
+        // What the new primary knows of is over when they come, and what it does not know of is not.
+        thread::sleep(Duration::from_millis(TIMES.ttl_ms - 300 + self.roll(200)));
+        let next = self.runtime.block_on(self.operator.next_number());
+        let Some(port) = self.store.promote_the_standby_unseen() else { return };
+        // First of all: nobody starts while numbers wait.
+        self.operator = Operator::of(self.store);
+        let raised = next.and_then(|next| self.runtime.block_on(self.operator.raise_above(next)));
+        self.note("raise after a failover", raised);
+        for which in 0..self.fleet.slots.len() {
+            let cut_off = !fresh.contains(&which);
+            self.with(which, |slot| {
+                slot.lead_to(port);
+                if cut_off {
+                    slot.cut_off(&Fault::Blackhole(Way::Both));
+                }
+            });
+            self.later(
+                if cut_off { TIMES.window_ms } else { 0 },
+                if cut_off { Due::Heal(which) } else { Due::Start(which) },
+            );
+        }
+        self.settle(false);
+        thread::sleep(Duration::from_millis(TIMES.window_ms));
+        self.settle(false);
+        self.store.add_a_standby();
         self.hunted.failovers += 1;
     }
 

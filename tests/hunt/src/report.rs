@@ -7,21 +7,18 @@ use std::{
     process::{Command, ExitCode},
 };
 
-use tokio::runtime::Runtime;
+use tokio::{runtime::Runtime, time::Instant};
 
 use crate::{
+    fleet::faketime,
     mutant::Mutant,
     nemesis::{self, Hunted},
     settings::Settings,
-    store::Kind,
+    store::{Kind, version_in},
 };
 
 const BEGIN: &str = "<!-- hunt: begin -->";
 const END: &str = "<!-- hunt: end -->";
-
-/// How long a wrong rule may hide, and longer where windows are: a backup must be older than one of them.
-const MUTANT_S: u64 = 25;
-const LONG_MUTANT_S: u64 = 60;
 
 /// All that is asked for. Fails if an id was made twice, if a wrong rule got away, or if a store could not be hunted on.
 pub(crate) fn hunt(settings: &Settings) -> ExitCode {
@@ -29,6 +26,9 @@ pub(crate) fn hunt(settings: &Settings) -> ExitCode {
         eprintln!("no runtime");
         return ExitCode::FAILURE;
     };
+    // Asked at the start: a long hunt may see the next commit.
+    let origin = origin(settings);
+    println!("{origin}");
     let mut is_well = true;
     let mut rows = Vec::new();
     for kind in &settings.stores {
@@ -53,7 +53,7 @@ pub(crate) fn hunt(settings: &Settings) -> ExitCode {
         is_well &= all;
     }
     if settings.writes_the_table {
-        is_well &= keep(&format!("{}\n\n{table}\n{caught}", origin(settings)));
+        is_well &= keep(&format!("{origin}\n\n{table}\n{caught}"));
     }
     println!("{}", if is_well { "nothing was made twice" } else { "NOT WELL: see above" });
     if is_well { ExitCode::SUCCESS } else { ExitCode::FAILURE }
@@ -72,9 +72,10 @@ fn once(kind: Kind, settings: &Settings, seed: u64, mutant: Option<Mutant>, runt
 
 /// Each wrong rule on a store where it can show, by several seeds. Returns a table, and whether enough of them found it.
 fn mutants(settings: &Settings, runtime: &Runtime) -> (String, bool) {
-    let kind = settings.stores.iter().copied().find(|kind| *kind == Kind::Postgres).unwrap_or(Kind::Postgres);
-    let mut text = String::from("| wrong rule | store | caught | duplicates |\n|---|---|---|---|\n");
-    let mut all = true;
+    let mut text =
+        String::from("| wrong rule | store | what befalls it | caught | duplicates |\n|---|---|---|---|---|\n");
+    let (mut all, mut found, mut tried) = (true, 0, 0);
+    let began = Instant::now();
     let (rules, seeds, enough) = if settings.short {
         // One is enough to show that the hunt sees: it ends with the first that finds it.
         (&[Mutant::LeaseOnly][..], settings.mutant_seeds, 1)
@@ -89,9 +90,10 @@ fn mutants(settings: &Settings, runtime: &Runtime) -> (String, bool) {
             }
             println!("{}, seed {seed}", mutant.name());
             let mut brief = settings.clone();
-            brief.seconds = if *mutant == Mutant::NoBump { LONG_MUTANT_S } else { MUTANT_S };
+            brief.seconds = mutant.seconds();
             brief.ids = 0;
-            if let Some(hunted) = once(kind, &brief, seed, Some(*mutant), runtime) {
+            tried += 1;
+            if let Some(hunted) = once(mutant.store(), &brief, seed, Some(*mutant), runtime) {
                 println!(
                     "  {} ids, {} twice: {:?}; {} kills, {} failovers",
                     hunted.catch.ids, hunted.catch.duplicates, hunted.catch.examples, hunted.kills, hunted.failovers
@@ -102,8 +104,20 @@ fn mutants(settings: &Settings, runtime: &Runtime) -> (String, bool) {
         }
         all &= caught >= enough;
         // Writing into a String cannot fail.
-        let _ = writeln!(text, "| {} | {} | {caught} of {seeds} seeds | {duplicates} |", mutant.name(), kind.name());
+        let _ = writeln!(
+            text,
+            "| {} | {} | {} | {caught} of {seeds} seeds | {duplicates} |",
+            mutant.name(),
+            mutant.store().name(),
+            mutant.faults()
+        );
+        found += caught;
     }
+    let seconds = began.elapsed().as_secs();
+    let _ = writeln!(
+        text,
+        "\nWrong rules found: by {found} of {tried} seeds, in {seconds} s. Each meets faults of its own, not those above."
+    );
     (text, all)
 }
 
@@ -157,17 +171,29 @@ fn table(rows: &[(Kind, Hunted)]) -> String {
 
 /// With what it was done.
 fn origin(settings: &Settings) -> String {
-    let commit = Command::new("git").args(["rev-parse", "--short", "HEAD"]).current_dir(root()).output();
-    let commit = commit.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned()).unwrap_or_default();
+    // No tag: the commit itself, and whether the tree was another.
+    let mut describe = Command::new("git");
+    let commit = describe.args(["describe", "--always", "--dirty", "--exclude=*"]).current_dir(root());
+    let commit = commit.output().map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned());
+    let commit = commit.unwrap_or_default();
     let cores = std::thread::available_parallelism().map_or(0, usize::from);
-    let mut versions: Vec<String> = settings.stores.iter().map(|kind| kind.version()).collect();
+    let mut versions = vec![
+        format!("rustc {}", version_in("rustc --version")),
+        format!("kernel {}", version_in("uname -r")),
+        match faketime() {
+            Some(_) => format!("libfaketime {}", version_in("faketime --version")),
+            None => "no libfaketime, so no clock steps".to_owned(),
+        },
+    ];
+    versions.extend(settings.stores.iter().map(|kind| kind.version()));
     // Alone or as several: it is one program.
     versions.dedup();
     format!(
-        "Commit {commit}, seed {}, {} processes, {cores} cores, a {} build. {}.",
+        "Commit {commit}, seed {}, {} processes, {cores} cores, a {} build{}. {}.",
         settings.seed,
         settings.processes,
         if cfg!(debug_assertions) { "debug" } else { "release" },
+        settings.beside.as_ref().map(|beside| format!(", while {beside} ran beside it")).unwrap_or_default(),
         versions.join(", ")
     )
 }

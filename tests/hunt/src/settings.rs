@@ -10,6 +10,7 @@ usage: mintage-hunt --all | --short | --store NAME...
                  as you like. 2 is one with a standby, 3 is three that vote
   --mutants      the wrong rules too
   --write        the table in docs/evidence.md too
+  --beside WHAT  what else ran on this machine, for the report: --beside 'the compiler'
   --seconds N    hunt on each store for so long (60)
   --ids N        and until so many ids are made (50000000 with --all, else 0)
   --seed N       what happens and when (1)
@@ -30,6 +31,7 @@ pub(crate) struct Settings {
     pub(crate) seed: u64,
     pub(crate) mutant_seeds: u64,
     pub(crate) processes: usize,
+    pub(crate) beside: Option<String>,
 }
 
 impl Settings {
@@ -44,6 +46,7 @@ impl Settings {
             seed: 1,
             mutant_seeds: MUTANT_SEEDS,
             processes: 8,
+            beside: None,
         };
         let (mut seconds, mut ids) = (None, None);
         let mut words = words.iter();
@@ -60,6 +63,7 @@ impl Settings {
                     settings.seconds = 10;
                     settings.short = true;
                 }
+                "--beside" => settings.beside = Some(value()?.clone()),
                 "--mutants" => settings.mutants = true,
                 "--write" => settings.writes_the_table = true,
                 "--store" => {

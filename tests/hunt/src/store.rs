@@ -122,7 +122,7 @@ impl Kind {
     /// What runs, for the report.
     pub(crate) fn version(self) -> String {
         let (name, command) = match self {
-            Self::Sqlite => return "SQLite as bundled".to_owned(),
+            Self::Sqlite => return sqlite_version().unwrap_or_else(|| "SQLite ?".to_owned()),
             Self::File => return "a file".to_owned(),
             Self::Postgres | Self::PostgresPair => {
                 ("PostgreSQL", "$(ls -d /usr/lib/postgresql/*/bin | tail -n 1)/postgres --version")
@@ -134,13 +134,30 @@ impl Kind {
                 ("ZooKeeper", "java -cp /usr/share/java/zookeeper.jar org.apache.zookeeper.version.VersionInfoMain")
             }
         };
-        let output = Command::new("sh").args(["-c", command]).output();
-        let text = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
-        // The first thing that looks like a version: 15.18, v=7.0.15, 10.11.19-MariaDB-0.
-        let numbers = text.split(|c: char| !c.is_ascii_digit() && c != '.');
-        let number = numbers.map(|part| part.trim_matches('.')).find(|part| part.contains('.')).unwrap_or("?");
-        format!("{name} {number}")
+        format!("{name} {}", version_in(command))
     }
+}
+
+/// The first thing that looks like a version in what a command of the shell prints: 15.18, v=7.0.15, 10.11.19-MariaDB-0.
+pub(crate) fn version_in(command: &str) -> String {
+    let output = Command::new("sh").args(["-c", command]).output();
+    let text = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
+    let mut numbers = text.split(|c: char| !c.is_ascii_digit() && c != '.').map(|part| part.trim_matches('.'));
+    numbers.find(|part| part.contains('.')).unwrap_or("?").to_owned()
+}
+
+/// SQLite is compiled in, so it is asked itself.
+fn sqlite_version() -> Option<String> {
+    let folder = tempfile::tempdir().ok()?;
+    let url = format!("sqlite:{}", folder.path().join("ids.db").display());
+    let mut catalog = Catalog::default();
+    Builtin::install(&mut catalog);
+    let (factory, address) = (catalog.backend_of(&url)?, Address::new(&url, Path::new("."), Arc::new(SystemClock)));
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().ok()?;
+    runtime.block_on(async {
+        factory.init(&address).await.ok()?;
+        factory.vitals(&address).await.ok()?.server
+    })
 }
 
 /// A store of the hunt's own.
@@ -197,6 +214,14 @@ impl Replicated {
             Self::Postgres(standby) => standby.promote(),
             Self::Redis(replica) => replica.promote(),
         }
+    }
+
+    /// What the store takes for the life of this server: `None` where it is no Redis.
+    fn life(&self) -> Option<String> {
+        let Self::Redis(server) = self else { return None };
+        let info = server.command(&["INFO", "replication"]) + &server.command(&["INFO", "server"]);
+        let line = |name: &str| info.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
+        Some(format!("{}:{}", line("master_replid:")?, line("run_id:")?))
     }
 
     fn has_a_standby(&self) -> bool {
@@ -306,7 +331,7 @@ impl Store {
 
     /// From now on the standby hears of nothing.
     pub(crate) fn cut_off_the_standby(&self) {
-        if let Held::Pair(pair) = &self.held {
+        if let Some(pair) = self.pair() {
             pair.link.set(Fault::Blackhole(Way::Both));
         }
     }
@@ -320,6 +345,29 @@ impl Store {
         self.url = self.url.replace(&address(&pair.primary), &address(&standby));
         pair.primary = standby;
         Some(pair.primary.port())
+    }
+
+    /// Likewise, and has the records say that the standby is who it took over from: so nothing is bumped. It writes at once, without a
+    /// standby of its own.
+    pub(crate) fn promote_the_standby_unseen(&mut self) -> Option<u16> {
+        let former = self.pair()?.primary.life()?;
+        let port = self.promote_the_standby()?;
+        let primary = &self.pair()?.primary;
+        let (life, Replicated::Redis(server)) = (primary.life()?, primary) else { return None };
+        server.command(&["CONFIG", "SET", "min-replicas-to-write", "0"]);
+        for record in ["registry", "pool:main"] {
+            let key = format!("{{mintage}}:{record}");
+            let text = server.command(&["GET", &key]);
+            assert_eq!(server.command(&["SET", &key, &text.replace(&former, &life)]), "OK");
+        }
+        Some(port)
+    }
+
+    fn pair(&self) -> Option<&Pair> {
+        match &self.held {
+            Held::Pair(pair) => Some(pair),
+            _ => None,
+        }
     }
 
     /// Lets the standby take over while the primary goes on. Answers its port.
@@ -344,7 +392,7 @@ impl Store {
     /// Waits until the standby has found its primary again. A Redis that was started anew begins another life when the first
     /// replica comes.
     pub(crate) fn wait_for_the_standby(&self) {
-        let Held::Pair(pair) = &self.held else { return };
+        let Some(pair) = self.pair() else { return };
         for _ in 0..STANDBY_MS_MAX / STANDBY_EVERY_MS {
             if pair.primary.has_a_standby() {
                 break;
@@ -360,6 +408,9 @@ impl Store {
         pair.link.heal();
         pair.link.lead_to(pair.primary.port());
         pair.standby = Some(pair.primary.standby_through(pair.link.port()));
+        if let Replicated::Redis(server) = &pair.primary {
+            server.command(&["CONFIG", "SET", "min-replicas-to-write", "1"]);
+        }
     }
 
     /// Ends the server and keeps a copy of its data, as after a crash: each of these servers starts again from that.
