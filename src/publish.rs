@@ -5,7 +5,7 @@ use std::{
     sync::Arc,
 };
 
-use mintage_core::{Format, FormatStore, StoreError, StoreErrorKind};
+use mintage_core::{Format, FormatStore, StoreError, StoreErrorKind, plugin::Fact};
 
 use crate::{
     config::{Checked, EntityConfig, Environment, KeyConfig, KeyPlace},
@@ -245,4 +245,21 @@ fn start_name(start: &KeyStart) -> String {
         StartAt::Time { .. } => format!("from.{}", start.version),
         StartAt::Number { entity, .. } => format!("from.{}.{entity}", start.version),
     }
+}
+
+/// How full the public numbers are of a sequence that began at `start` and has come to `last`; `None` of a form without a domain
+/// that fills up.
+pub(crate) fn fill(form: &PublicForm, start: u64, last: u64) -> Option<Fact> {
+    form.fill(start)?;
+    let Some(fill) = form.fill(last) else {
+        let told = format!("id {last} lies outside every stage: it has no public number. Add a stage");
+        return Some(Fact::new("public fill", told).warn());
+    };
+    let share = fill.ratio() * 100.0;
+    let told = format!("{} of {} public numbers are used, {share:.3} %", fill.used, fill.room);
+    if form.is_too_full(fill) {
+        let told = format!("{told}, more than `max_fill`: a guess finds one too easily. Add a stage with more digits");
+        return Some(Fact::new("public fill", told).warn());
+    }
+    Some(Fact::new("public fill", told))
 }

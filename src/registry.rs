@@ -591,7 +591,7 @@ impl RegistryBuilder {
             }
             Err(error) => {
                 site.give_up().await;
-                Err(error)
+                Err(site.beside_home(error))
             }
         }
     }

@@ -19,7 +19,7 @@ use mintage_core::{
 use crate::{
     BuildError, Config, Period, RegistryBuilder, Restart,
     config::{Checked, EntityConfig, SeriesConfig, holds_password},
-    series,
+    publish, series,
 };
 
 /// How long reading a column may take: the largest of an indexed column comes at once, the gaps of a large table do not.
@@ -347,7 +347,7 @@ impl Sequences {
     /// in use or held by a process; `floor` means nothing then.
     ///
     /// Processes that run learn of it with their next trip to the store, or within a minute; until then they may go on with what
-    /// they hold, two ranges at most, or `initial_ranges` where that is more.
+    /// they hold: two ranges at most, or `initial_ranges` where that is more; built with `once`, 8,192 numbers.
     ///
     /// # Errors
     /// [`BuildError::Store`]: `Refused` above 2^63.
@@ -524,7 +524,7 @@ impl RegistryBuilder {
             match self.next_of(checked, entity, sequence).await {
                 Ok(Some(next)) => {
                     let Some(last) = next.checked_sub(1).filter(|last| *last >= sequence.start) else { continue };
-                    told.extend(fill(form, sequence.start, last).map(|fact| (entity.name.clone(), Ok(fact))));
+                    told.extend(publish::fill(form, sequence.start, last).map(|fact| (entity.name.clone(), Ok(fact))));
                 }
                 Ok(None) => {}
                 Err(error) => told.push((entity.name.clone(), Err(error))),
@@ -550,23 +550,6 @@ impl RegistryBuilder {
         }
         Ok(next)
     }
-}
-
-/// How full the public numbers are of a sequence that began at `start` and has come to `last`; `None` of a form without a domain
-/// that fills up.
-pub(crate) fn fill(form: &crate::public::PublicForm, start: u64, last: u64) -> Option<Fact> {
-    form.fill(start)?;
-    let Some(fill) = form.fill(last) else {
-        let told = format!("id {last} lies outside every stage: it has no public number. Add a stage");
-        return Some(Fact::new("public fill", told).warn());
-    };
-    let share = fill.ratio() * 100.0;
-    let told = format!("{} of {} public numbers are used, {share:.3} %", fill.used, fill.room);
-    if form.is_too_full(fill) {
-        let told = format!("{told}, more than `max_fill`: a guess finds one too easily. Add a stage with more digits");
-        return Some(Fact::new("public fill", told).warn());
-    }
-    Some(Fact::new("public fill", told))
 }
 
 fn state(store: &str, row: SequenceRow, owner: SequenceOwner, start: Option<u64>) -> SequenceState {

@@ -34,8 +34,13 @@ pub(crate) async fn run(config: &ConfigArgs, command: SequencesCommand) -> Resul
         SequencesCommand::Adopt { name, from, block, store, care } => {
             let mut sequences = open(&config).await?;
             let which = find(&sequences, &name, store.as_deref()).await?;
-            let floor = above(&sequences, &from, block).await?;
-            raise(&mut sequences, &which, floor, &care).await
+            match above(&sequences, &from, block).await? {
+                Some(floor) => raise(&mut sequences, &which, floor, &care).await,
+                None => {
+                    output::remark("no source has a number, so nothing is raised: is it the right table?");
+                    Ok(())
+                }
+            }
         }
         SequencesCommand::Gaps { name, column, store, output } => {
             let sequences = open(&config).await?;
@@ -217,26 +222,23 @@ async fn vouch(sequences: &mut Sequences, value: Option<u64>, store: Option<&str
     Ok(())
 }
 
-/// One above the largest number of all sources, which are shown.
-async fn above(sequences: &Sequences, from: &[String], block: Option<u64>) -> Result<u64, Failure> {
+/// One above the largest number of all sources, which are shown; `None` where none has one.
+async fn above(sequences: &Sequences, from: &[String], block: Option<u64>) -> Result<Option<u64>, Failure> {
     let folder = sequences.folder().to_owned();
     let columns = from.iter().map(|text| sequences.builder().column(text, &folder));
     // All of them are read as written before any database is asked.
     let columns: Vec<NumberColumn> = columns.collect::<Result<_, _>>()?;
     let block = block.unwrap_or(1);
     let mut rows = Vec::new();
-    let mut floor = 0;
+    let mut floor = None;
     for column in &columns {
         let largest = sequences.largest(column).await?;
         rows.push((column.to_string(), largest.map_or("nothing".to_owned(), |largest| largest.to_string())));
         let Some(largest) = largest else { continue };
         let too_large = || Failure::usage(format!("{column}: blocks of {block} would end above 9223372036854775807"));
-        floor = floor.max((largest + 1).checked_mul(block).ok_or_else(too_large)?);
+        floor = floor.max(Some((largest + 1).checked_mul(block).ok_or_else(too_large)?));
     }
     std::io::stdout().lock().write_all(output::aligned(&rows, 0).as_bytes())?;
-    if rows.iter().all(|(_, largest)| largest == "nothing") {
-        output::remark("no source has a number: is it the right table?");
-    }
     Ok(floor)
 }
 

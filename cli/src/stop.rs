@@ -1,4 +1,5 @@
-//! Being asked to stop: Ctrl-C, and on Unix the SIGTERM of `kill`, of a service manager or of a container's end.
+//! Being asked to stop: Ctrl-C, and on Unix the SIGTERM of `kill`, of a service manager or of a container's end, and the SIGHUP of a
+//! terminal that was closed.
 
 use crate::failure::Failure;
 
@@ -7,6 +8,7 @@ use crate::failure::Failure;
 pub(crate) struct Stop {
     interrupt: tokio::signal::unix::Signal,
     terminate: tokio::signal::unix::Signal,
+    hang_up: tokio::signal::unix::Signal,
 }
 
 #[cfg(unix)]
@@ -15,7 +17,11 @@ impl Stop {
         use tokio::signal::unix::{SignalKind, signal};
         let listen =
             |kind| signal(kind).map_err(|error| Failure::refused(format!("cannot listen for signals: {error}")));
-        Ok(Self { interrupt: listen(SignalKind::interrupt())?, terminate: listen(SignalKind::terminate())? })
+        Ok(Self {
+            interrupt: listen(SignalKind::interrupt())?,
+            terminate: listen(SignalKind::terminate())?,
+            hang_up: listen(SignalKind::hangup())?,
+        })
     }
 
     /// Waits to be asked.
@@ -23,6 +29,7 @@ impl Stop {
         tokio::select! {
             _ = self.interrupt.recv() => {}
             _ = self.terminate.recv() => {}
+            _ = self.hang_up.recv() => {}
         }
     }
 }

@@ -142,7 +142,7 @@ fn write_grants(pool: &str, grants: &[(String, Grant)], output: Output) -> Resul
                 grants.iter().map(|(region, grant)| (name(pool, region, grant.worker), text(grant))).collect();
             out.write_all(output::aligned(&rows, 0).as_bytes())?;
             if rows.is_empty() {
-                output::remark("nobody could make ids of that instant");
+                output::remark("no lease of that instant is on record");
             }
         }
         Output::Json => {

@@ -11,6 +11,10 @@ use mintage_schemes::{Entropy, Lane, Segment, SegmentSettings, Stride, TextForm}
 
 use super::{TEXT_KEY, storage_fact, text_form};
 
+/// Longest range of a process that mints so many and ends: twice what `mintage new` takes at once, so that none of its steps spans two
+/// ranges, and one that is stopped while it waits for a range has taken nothing.
+const ONCE_LEN_MAX: NonZeroU32 = NonZeroU32::new(8_192).unwrap();
+
 /// Longest range: a crash loses at most this many numbers, twice.
 const RANGE_MAX: i64 = 1_000_000_000;
 /// Longest time a range may be meant to last, a day: over a night with nothing to do, every size is too large.
@@ -355,8 +359,9 @@ impl SchemePlan for Plan {
             settings = settings.seeded(seed);
         }
         if let Some(count) = site.once.and_then(NonZeroU32::new) {
-            // A process that mints a few and ends takes just these: then nothing is lost between its runs.
-            settings = settings.range_len(count).on_demand();
+            // A process that mints a few and ends takes just these: then nothing is lost between its runs. Of many it takes some at a
+            // time: whoever raises the counter must be able to say what is held.
+            settings = settings.range_len(count.min(ONCE_LEN_MAX)).on_demand();
         }
         let segment = Segment::open_over(lanes, settings, Arc::clone(&site.clock), first_turn(&site)).await?;
         Ok(AnyScheme::Int(Arc::new(segment)).into())

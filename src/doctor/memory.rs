@@ -41,17 +41,31 @@ impl Doctor<'_> {
         let mut lost = Vec::new();
         // Twice: a process may have given a range or a worker id back between the two looks.
         for _ in 0..2 {
-            let remembered = match seen::remembered(&folder, store) {
+            let mut remembered = match seen::remembered(&folder, store) {
                 Err(error) => return self.failed(path, &error),
-                Ok(None) => {
+                Ok(None) if can_be_made(&folder) => {
                     return self.ok(path, format!("{place}: nothing is written down yet; the first process makes it"));
+                }
+                Ok(None) => {
+                    let told = format!("{place} is not there and cannot be made: every process is refused");
+                    return self.wrong(path, told, "make its parent folder first");
                 }
                 Ok(Some(remembered)) => remembered,
             };
             let kept = self.kept(store, &remembered).await;
             let Some(kept) = self.unanswered(&path, kept) else { return };
+            let alarms = std::mem::take(&mut remembered.alarms);
             lost = forgotten(&folder, store, remembered, &kept);
             if lost.is_empty() {
+                // The store does not say how often it was bumped, so it may be over.
+                for of in alarms {
+                    let told = format!(
+                        "{place}: pool {of} was found to have gone back in time, and no claim counts before a bump"
+                    );
+                    let remedy =
+                        format!("`mintage store bump {store}`, unless that was done since: the next claim tells");
+                    self.warn(&path, told, remedy);
+                }
                 let registry = kept.registry.map_or(String::new(), |id| format!(" {id}"));
                 return self.ok(path, format!("{place}: the store{registry} knows of all that this machine was given"));
             }
@@ -81,6 +95,12 @@ impl Doctor<'_> {
     }
 }
 
+/// A machine makes the folder itself, in one that is there.
+fn can_be_made(folder: &Path) -> bool {
+    let parent = folder.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    folder.is_dir() || parent.is_dir()
+}
+
 fn forgotten(folder: &Path, store: &str, remembered: Remembered, kept: &Kept) -> Vec<Lost> {
     if let Some(known) = remembered.registry.filter(|known| kept.registry.as_ref() != Some(known)) {
         // Nothing else can be compared with another store.
@@ -99,8 +119,9 @@ fn forgotten(folder: &Path, store: &str, remembered: Remembered, kept: &Kept) ->
         );
         (next.unwrap_or_default() < end).then_some(lost)
     });
-    let claims = remembered.claims.into_iter().filter_map(|claim| lost_claim(store, &claim, kept));
-    sequences.chain(claims).collect()
+    let claims = remembered.claims.iter().filter_map(|claim| lost_claim(store, claim, kept));
+    // A bump stops the sequences, so it comes before they are raised.
+    claims.chain(sequences).collect()
 }
 
 fn lost_claim(store: &str, claim: &RememberedClaim, kept: &Kept) -> Option<Lost> {
@@ -113,7 +134,7 @@ fn lost_claim(store: &str, claim: &RememberedClaim, kept: &Kept) -> Option<Lost>
         None if rows.iter().map(|row| row.floor_ms).min().is_some_and(|floor_ms| floor_ms >= *end_ms) => return None,
         None => "was never claimed there".to_owned(),
     };
-    let of = if region.is_empty() { pool.clone() } else { format!("{pool} {region}") };
+    let of = seen::of(pool, region);
     Some((
         format!(
             "worker id {worker} of pool {of} {stands}, and this machine was given claim {epoch}, to the Unix millisecond {end_ms}: the \

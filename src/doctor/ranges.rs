@@ -6,7 +6,7 @@ use super::{Doctor, Severity};
 use crate::{
     config::{EntityConfig, SeriesConfig},
     public::PublicForm,
-    sequences, series,
+    publish, series,
 };
 
 /// From so many hundredths of its numbers on, a counter is near its end.
@@ -105,7 +105,7 @@ impl Doctor<'_> {
     }
 
     fn tell_public(&mut self, path: &str, form: &PublicForm, start: u64, last: u64) {
-        let Some(Fact { text, warning, .. }) = sequences::fill(form, start, last) else { return };
+        let Some(Fact { text, warning, .. }) = publish::fill(form, start, last) else { return };
         let severity = if warning { Severity::Warning } else { Severity::Ok };
         self.found(severity, path, text, None);
     }

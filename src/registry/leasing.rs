@@ -70,6 +70,26 @@ impl Assembly<'_> {
         }
     }
 
+    /// An error of a reserve, with the reason why it was asked.
+    pub(super) fn beside_home(&self, error: BuildError) -> BuildError {
+        let BuildError::Store { store, source } = error else { return error };
+        let home = self.detour.pools.iter().find_map(|(pool, why)| {
+            let pool = self.checked.pool(pool)?;
+            let reserve = self.checked.pool(pool.fallback.as_deref()?)?;
+            (reserve.store == store).then_some((&pool.store, why))
+        });
+        let Some((home, why)) = home else { return BuildError::Store { store, source } };
+        let told = StoreError::new(
+            source.kind(),
+            format!("{source}. It was asked because store {home} cannot be reached: {why}"),
+        );
+        let told = match source.retry_at_ms() {
+            Some(at_ms) => told.until(at_ms),
+            None => told,
+        };
+        BuildError::Store { store, source: told }
+    }
+
     /// A question that changes nothing.
     async fn reach(&mut self, pool: &PoolConfig) -> Result<(), BuildError> {
         let formats = self.formats(&pool.store).await?;

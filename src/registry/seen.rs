@@ -140,6 +140,8 @@ pub(crate) struct Remembered {
     pub(crate) sequences: BTreeMap<String, u64>,
     /// The last claim of each worker id.
     pub(crate) claims: Vec<RememberedClaim>,
+    /// The pools of which a claim was refused because the store had gone back, and none counted since.
+    pub(crate) alarms: Vec<String>,
 }
 
 /// A claim that this machine was given.
@@ -170,10 +172,14 @@ pub(crate) fn remembered(folder: &Path, store: &str) -> Result<Option<Remembered
         Err(error) => return Err(unusable(&path, error)),
         Ok(_) => {}
     }
-    let Seen { registry, sequences, workers, .. } = read(&path)?;
-    let mut claims = Vec::new();
+    let Seen { registry, sequences, workers, lives, .. } = read(&path)?;
+    let (mut claims, mut alarms) = (Vec::new(), Vec::new());
     for (pool, regions) in workers {
         for (region, workers) in regions {
+            let life = lives.get(&pool).and_then(|regions| regions.get(&region)).copied().unwrap_or_default();
+            if workers.values().all(|claim| claim.inc < life) {
+                alarms.push(of(&pool, &region));
+            }
             claims.extend(workers.into_iter().map(|(worker, Claim { epoch, end_ms, .. })| RememberedClaim {
                 pool: pool.clone(),
                 region: region.clone(),
@@ -183,7 +189,12 @@ pub(crate) fn remembered(folder: &Path, store: &str) -> Result<Option<Remembered
             }));
         }
     }
-    Ok(Some(Remembered { registry, sequences, claims }))
+    Ok(Some(Remembered { registry, sequences, claims, alarms }))
+}
+
+/// What people call a pool in a region.
+pub(crate) fn of(pool: &str, region: &str) -> String {
+    if region.is_empty() { pool.to_owned() } else { format!("{pool} {region}") }
 }
 
 /// What is wrong with a store whose id is `found`, where this machine has used the one with the id `known`, and what to do.
@@ -197,7 +208,8 @@ pub(crate) fn another_store(folder: &Path, store: &str, known: &str, found: Opti
         ),
         format!(
             "check its URL. If the store was made anew in the place of the old one, stop its processes, run `mintage store bump \
-             {store}`, remove that file, and raise each sequence above every number in use (`mintage sequences raise`)"
+             {store}`, raise each sequence above every number in use (`mintage sequences raise`; that file has those which this \
+             machine was given), and remove the file last"
         ),
     ]
 }
@@ -337,10 +349,17 @@ impl RangeStore for Ranges {
                     tries += 1;
                     let name = known.name.clone();
                     let now = self.memory.with(move |seen| seen.sequences.get(&name).copied().unwrap_or_default());
-                    if now.await? >= given {
-                        let remedy =
-                            format!("`mintage sequences raise {} N` does so, and N is {given} at least", known.name);
+                    let now = now.await?;
+                    if now >= given && given > 0 {
+                        let remedy = format!(
+                            "if it was restored, `mintage store bump {}` comes first, because other counters and worker ids have gone \
+                             back as well; `mintage sequences raise {} N` raises it, and N is {given} at least",
+                            self.memory.store, known.name
+                        );
                         return Err(self.memory.explain(error, &remedy));
+                    }
+                    if now >= given {
+                        return Err(error);
                     }
                 }
                 Err(error) => return Err(error),

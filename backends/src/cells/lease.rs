@@ -384,8 +384,8 @@ fn guards_enough<C: Cells>(work: &Work<'_, C>, pool: &str, row: &PoolRow) -> Res
     }
     Err(refused(format!(
         "{}: pool {pool} has a guard of {} ms, and this server may take writes for {alone_ms_max} ms beside one that was promoted \
-         (min-replicas-max-lag, and two seconds): add replicas=1 to the URL; or lower min-replicas-max-lag; or make the pool with a \
-         lease.guard of that length, in a new store if it is there already",
+         (min-replicas-max-lag, and two seconds): add replicas=1 to the URL; or lower min-replicas-max-lag to two seconds less than the \
+         guard; or make the pool with a lease.guard of that length, in a new store if it is there already",
         work.cells().place(),
         row.guard_ms,
     )))

@@ -179,7 +179,7 @@ impl<C: Cells> CellStore<C> {
             find_registry(&cells).await?.0.ok_or_else(|| {
                 rolled_back(format!(
                     "{}: it has no records of Mintage. If it has had some, it was emptied or is another store: restore it. If it \
-                     is new, say so once, with `mintage store init` or with init=yes in its URL, and take that out again",
+                     is new, say so once, with `mintage store init NAME` or with init=yes in its URL, and take that out again",
                     cells.place()
                 ))
             })

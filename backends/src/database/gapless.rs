@@ -14,16 +14,15 @@ use sqlx::postgres::PgConnection;
 
 #[cfg(feature = "mysql")]
 use super::mysql;
-#[cfg(feature = "postgres")]
-use super::postgres;
 use super::{
     DatabaseStore, Work,
     error::Fault,
     range::{self, Counter as Row},
     read, schema,
     session::Value,
-    unlisted,
 };
+#[cfg(feature = "postgres")]
+use super::{postgres, unlisted};
 use crate::{
     gapless::{Counter, GaplessDatabase, Settled, Taken, sealed, state},
     rules::corrupt,

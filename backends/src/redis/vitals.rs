@@ -61,7 +61,7 @@ fn replicas(cells: &RedisCells, info: &str) -> StoreSetting {
     let asked = cells.settings.replicas;
     let setting = StoreSetting::new("replicas", format!("{connected} connected, {asked} must acknowledge"));
     if connected < asked {
-        setting.warn("changes are not confirmed until enough replicas acknowledge them", "start the replicas")
+        setting.wrong("nothing is confirmed until enough replicas acknowledge it", "start the replicas")
     } else if connected > 0 && asked == 0 {
         setting.warn(
             "a failover may lose the last changes: worker ids then rest for a window, and ranges stop until raised",

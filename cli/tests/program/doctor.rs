@@ -606,3 +606,26 @@ fn another_store_than_the_one_that_was_used() {
     folder.run(&["new", "events"]).expect(0);
     assert!(complaints(&findings(&folder, 0)).is_empty());
 }
+
+/// Whoever looks after the first process was refused finds what it found.
+#[test]
+fn a_refused_claim_is_told_afterwards() {
+    let folder = Folder::with(&format!("{CONFIG}url = \"sqlite:ids.db\"\nstate_dir = \"state\"\n"));
+    folder.run(&["new", "events"]).expect(0);
+    fs::copy(folder.path("ids.db"), folder.path("backup.db")).unwrap();
+    for _ in 0..2 {
+        folder.run(&["new", "events"]).expect(0);
+    }
+    fs::copy(folder.path("backup.db"), folder.path("ids.db")).unwrap();
+    folder.run(&["new", "events"]).expect(4).says("mintage store bump main");
+    let told = findings(&folder, 0);
+    let alarm = one(&told, "stores.main", "pool main eu was found to have gone back in time");
+    assert!(alarm["severity"] == "warning" && alarm["remedy"].as_str().unwrap().contains("`mintage store bump main`"));
+}
+
+#[test]
+fn a_state_dir_that_cannot_be_made_is_told() {
+    let folder = Folder::with(&format!("{CONFIG}url = \"sqlite:ids.db\"\nstate_dir = \"sate/ids\"\n"));
+    let told = findings(&folder, 1);
+    assert_eq!(one(&told, "stores.main", "cannot be made")["remedy"], "make its parent folder first");
+}

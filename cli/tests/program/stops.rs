@@ -33,7 +33,7 @@ fn piped(folder: &Folder, entity: &str) -> (Child, BufReader<ChildStdout>, u64) 
 fn a_stopped_run_gives_its_numbers_back() {
     let folder = Folder::shipped();
     let mut expected = 1;
-    for (nth, name) in ["INT", "TERM", "INT", "TERM"].into_iter().enumerate() {
+    for (nth, name) in ["INT", "TERM", "HUP", "TERM"].into_iter().enumerate() {
         let mut running = folder.start(&format!("orders.{nth}"), &["new", "orders", "-n", MANY]);
         running.wait_for_output();
         running.signal(name);
@@ -188,6 +188,19 @@ fn a_run_whose_reader_is_stuck_can_be_stopped() {
     // The last line in the pipe may be cut: it lacks its end, so nobody takes it for an id.
     let read = rest.rsplit_once('\n').map_or(1, |(whole, _)| whole.rsplit('\n').next().unwrap().parse().unwrap());
     assert!(next > read && next < 1_000_000, "{read} was read, {next} came next");
+}
+
+/// Whoever raises a counter after a restore must be able to say what a run still holds.
+#[test]
+fn a_run_of_many_holds_a_few_at_a_time() {
+    let folder = Folder::shipped();
+    let (mut child, _reader, _) = piped(&folder, "orders");
+    let list = folder.run(&["sequences", "list", "-o", "json"]).expect(0).json();
+    let next: u64 = list[0]["next"].as_str().unwrap().parse().unwrap();
+    // A pipe holds 64 KiB, a chunk 4096 numbers; what is read ahead of both is one range.
+    assert!(next < 50_000, "{next}");
+    child.kill().unwrap();
+    child.wait().unwrap();
 }
 
 #[test]

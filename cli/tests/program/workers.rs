@@ -39,7 +39,7 @@ fn a_history_that_was_cut_short_says_so() {
     let folder = Folder::shipped();
     let run = |args: &[&str]| folder.run_with(&[("MINTAGE_STORE", "file:ids")], args).expect(0);
     run(&["new", "events"]);
-    assert_eq!(run(&["workers", "history", "main"]).err, "mintage: nobody could make ids of that instant\n");
+    assert_eq!(run(&["workers", "history", "main"]).err, "mintage: no lease of that instant is on record\n");
     let state = std::fs::read_to_string(folder.path("ids/state.json")).unwrap();
     let (before, rest) = state.split_once("\"grants\":[").unwrap();
     let (grant, after) = rest.split_once(']').unwrap();
@@ -64,7 +64,7 @@ fn history_names_who_could_make_an_id() {
     let csv = folder.run(&["workers", "history", "main", "-o", "csv"]).expect(0);
     assert_eq!(csv.lines()[0], "pool,region,worker,instance,from,to,inc,epoch");
     let long_ago = ["workers", "history", "main", "--at", "2026-01-01T00:00:00Z"];
-    folder.run(&long_ago).expect(0).says("nobody could make ids of that instant");
+    folder.run(&long_ago).expect(0).says("no lease of that instant is on record");
     folder.run(&["workers", "history", "main", "--at", "yesterday"]).expect(2);
     folder.run(&["workers", "history", "main", "--at", "1969-01-01T00:00:00Z"]).expect(2).says("before 1970");
     folder.run(&["workers", "history", "other"]).expect(2).says("no pool \"other\"");

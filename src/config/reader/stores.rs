@@ -258,6 +258,13 @@ impl<'c> Reader<'c> {
 
     /// Whether there is a store for the URL, and it likes the URL; told otherwise.
     fn url_fits(&mut self, path: &str, url: &Url<'c>) {
+        // Behind a plain path they would be another file, and counters would begin again in it.
+        if url.text.trim() != url.text || url.text.contains(char::is_control) {
+            let origin = url.origin.as_ref().map(|origin| format!(" in {origin}")).unwrap_or_default();
+            let message =
+                format!("the URL{origin} has white space at an end, or a line break or tab in it: take that out");
+            return self.refuse(path, Some(url.at), message);
+        }
         let catalog = self.catalog;
         let known: Vec<&str> = catalog.backends().iter().map(|factory| factory.url_scheme()).collect();
         let scheme = url.text.split_once(':').map(|(scheme, _)| scheme);
