@@ -42,6 +42,10 @@ fn main() -> std::process::ExitCode {
     if words.first().is_some_and(|word| word == member::WORD) {
         return member::run(words.get(1..).unwrap_or_default());
     }
+    if words.iter().any(|word| word == "--help" || word == "-h") {
+        println!("{}", settings::USAGE);
+        return ExitCode::SUCCESS;
+    }
     match settings::Settings::parse(&words) {
         Ok(settings) => report::hunt(&settings),
         Err(told) => {
